@@ -7,7 +7,7 @@ returns; the awaitable resolves when the device has acknowledged, or when the co
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 
 from gripperd.contract.base import Event, Link
@@ -54,6 +54,9 @@ class Service(Protocol):
 
     def subscribe(self, gripper: str | None, events: Collection[Event], listener: Listener) -> Callable[[], None]:
         """Call the listener for these events of one gripper, or of all. Returns what ends the subscription."""
+
+    def statistics(self) -> Mapping[str, Mapping[str, Mapping[str, int | float]]]:
+        """Counters of the parts of the daemon: part -> name -> counter -> value."""
 
     def names(self, gripper: str | None) -> list[str]:
         """The grippers that a request means: the named one, or all."""

@@ -1,0 +1,7 @@
+"""python -m gripperd"""
+
+import sys
+
+from gripperd.cli import main
+
+sys.exit(main())

@@ -1,0 +1,194 @@
+"""Commands from acceptance to dispatch: checked, queued, sent one at a time, answered, fenced.
+
+Rules
+1. Acceptance is synchronous and in the order of the calls.
+2. A command is checked twice: when it comes, and when it is about to be sent.
+3. A stop discards what is queued and forbids every further byte of what is under way (`fenced`). The check is made
+   by the wire's owner at the moment of sending, so nothing accepted before a stop can reach the device after it.
+4. Everything that the wire tells is acted on inside its callback; the worker only waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from gripperd.contract import Code, CommandReply, Link, Outcome
+from gripperd.contract.requests import Activate, Command
+from gripperd.drivers.base import Ack, AckKind, Plan, Step
+from gripperd.gripper.core import Core
+from gripperd.gripper.ledger import Measured, Record
+
+FENCED = "discarded by a stop"
+
+
+@dataclass(eq=False, slots=True)
+class _Queued:
+    command: Command
+    reply: asyncio.Future[CommandReply]
+    fenced: bool = False
+    record: Record | None = None
+    acks: list[Ack] = field(default_factory=list)
+
+    def answer(self, reply: CommandReply) -> None:
+        if not self.reply.done():
+            self.reply.set_result(reply)
+
+
+class Dispatcher:
+    """The command lane of one gripper. clear: set while no stop is undelivered."""
+
+    def __init__(self, core: Core, clear: asyncio.Event) -> None:
+        self._core = core
+        self._clear = clear
+        self._queue: deque[_Queued] = deque()
+        self._sending: _Queued | None = None
+        self._work = asyncio.Event()
+
+    def accept(self, command: Command) -> asyncio.Future[CommandReply]:
+        """Check and queue. The future has the reply; cancelling it takes the command out of the queue."""
+        reply: asyncio.Future[CommandReply] = asyncio.get_running_loop().create_future()
+        refused = self._refusal(command)
+        limit = self._core.driver.config.queue_commands
+        if refused is None and len(self._queue) >= limit:
+            refused = self._core.reply(Code.INTERNAL, f"{limit} commands wait already: wait for their replies")
+        if refused is not None:
+            reply.set_result(refused)
+            return reply
+        self._queue.append(_Queued(command, reply))
+        self._work.set()
+        return reply
+
+    def fence(self) -> None:
+        """A stop was raised."""
+        queue, self._queue = self._queue, deque()
+        for queued in queue:
+            queued.answer(self._core.reply(Code.FENCED, FENCED))
+        if self._sending is not None:
+            self._sending.fenced = True
+
+    def drop_all(self) -> None:
+        """The link is down: nothing that waits can be sent."""
+        queue, self._queue = self._queue, deque()
+        for queued in queue:
+            queued.answer(self._core.link_down_reply())
+
+    async def run(self) -> None:
+        """Send what is queued, until cancelled."""
+        while True:
+            self._work.clear()
+            while self._queue:
+                await self._clear.wait()
+                if self._queue:
+                    await self._send(self._queue.popleft())
+            await self._work.wait()
+
+    def _refusal(self, command: Command) -> CommandReply | None:
+        core = self._core
+        refusal = core.driver.invalid(command)
+        if refusal is None:
+            if core.link is Link.DOWN or core.latest is None:
+                return core.link_down_reply()
+            refusal = core.driver.refusal(command, core.latest)
+        return None if refusal is None else core.reply(refusal.code, refusal.message)
+
+    async def _send(self, queued: _Queued) -> None:
+        if queued.reply.cancelled():
+            return
+        if (refused := self._refusal(queued.command)) is not None:
+            queued.answer(refused)
+            return
+        core = self._core
+        plan = core.driver.plan(queued.command, core.before())
+        if plan.continues or not plan.steps:
+            self._accept_unsent(queued, plan)
+            return
+        self._sending = queued
+        try:
+            for step in plan.steps:
+                await core.clock.sleep(step.pause_s)
+                last = step is plan.steps[-1]
+                if not await self._send_step(queued, plan, step, last):
+                    return
+        finally:
+            self._sending = None
+
+    def _accept_unsent(self, queued: _Queued, plan: Plan) -> None:
+        """The device does exactly this already, or has nothing to do."""
+        ledger = self._core.ledger
+        record = ledger.number(queued.command.verb)
+        current = ledger.current
+        if plan.continues and current is not None and current.open and current.verb is record.verb:
+            record.deadline_s = self._deadline_s(queued.command)
+            ledger.continue_as(record)
+            for replaced in ledger.replaced():
+                ledger.finish(replaced, Outcome.SUPERSEDED, "the same command was given again")
+        else:
+            ledger.finish(record, Outcome.REACHED, plan.message, self._measured())
+        queued.answer(self._core.reply(Code.ACCEPTED, plan.message or "the device does this already", record))
+
+    def _measured(self) -> Measured:
+        latest = self._core.latest
+        return Measured(latest.width_m, latest.grasp) if latest is not None and self._core.fresh else Measured()
+
+    def _deadline_s(self, command: Command) -> float:
+        config = self._core.driver.config
+        limit_s = config.activation_limit_s if isinstance(command, Activate) else config.motion_limit_s
+        return self._core.clock.monotonic() + limit_s
+
+    async def _send_step(self, queued: _Queued, plan: Plan, step: Step, last: bool) -> bool:
+        """Send one write. True: it was acknowledged and the next may follow."""
+        over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def ended(ack: Ack) -> None:
+            goes_on = self._ended(queued, plan, ack, last)
+            if not over.done():
+                over.set_result(goes_on)
+
+        self._core.driver.send(step, queued, lambda: self._began(queued, plan), ended)
+        return await over
+
+    def _began(self, queued: _Queued, plan: Plan) -> bool:
+        """The wire is about to send; also called for every further attempt."""
+        if queued.fenced or (queued.record is None and queued.reply.cancelled()):
+            return False
+        if queued.record is None:
+            ledger = self._core.ledger
+            record = queued.record = ledger.number(queued.command.verb)
+            record.tracker = plan.tracker
+            record.deadline_s = self._deadline_s(queued.command)
+            ledger.begin(record)
+            self._core.wake.set()
+        return True
+
+    def _ended(self, queued: _Queued, plan: Plan, ack: Ack, last: bool) -> bool:
+        core, record = self._core, queued.record
+        if record is None:  # no byte went out
+            withdrawn = ack.kind is AckKind.WITHDRAWN
+            queued.answer(core.reply(Code.FENCED, FENCED) if withdrawn else core.reply(Code.LINK_DOWN, ack.text))
+            return False
+        if ack.kind is AckKind.ACKNOWLEDGED and not last and not queued.fenced:
+            return True
+        if ack.kind is AckKind.REFUSED:
+            self._refused(record, ack)
+            queued.answer(core.reply(Code.DEVICE_FAULT, ack.text, record))
+            return False
+        acknowledged = ack.kind is AckKind.ACKNOWLEDGED
+        plan.tracker.sent(core.clock.monotonic(), acknowledged and last)
+        if core.ledger.current is record:
+            for replaced in core.ledger.replaced():
+                core.ledger.finish(replaced, Outcome.SUPERSEDED, f"replaced by command {record.seq}")
+        if acknowledged and last:
+            queued.answer(core.reply(Code.ACCEPTED, plan.message or "acknowledged by the device", record))
+        else:
+            text = FENCED if queued.fenced else ack.text
+            queued.answer(core.reply(Code.NOT_CONFIRMED, f"sent, but not acknowledged: {text}", record))
+        core.wake.set()
+        return False
+
+    def _refused(self, record: Record, ack: Ack) -> None:
+        ledger = self._core.ledger
+        if record.open:
+            ledger.finish(record, Outcome.FAULT, ack.text)
+        ledger.restore(record)

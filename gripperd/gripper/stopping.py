@@ -1,0 +1,174 @@
+"""Stop: the path that always gets through. See docs/architecture.md, "Stop".
+
+Rules
+1. `raise_stop` does all its work before it returns: fence, number, wire lane. It awaits nothing, takes no lock, joins
+   no queue that can be full, writes no file and logs nothing.
+2. A stop never moves. What has to be written depends on the activation, and is decided at the moment of sending; where
+   it is not known, the status is read first.
+3. It is repeated until it is acknowledged, until it is older than `stop_lifetime_s`, or until a status shows that
+   there is nothing to stop. A lost link only makes it wait.
+4. Its answer comes after the acknowledgement, or after `stop_confirm_limit_s` with not_confirmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from gripperd.contract import Code, CommandPhase, CommandReply, Link, Outcome, Verb
+from gripperd.drivers.base import Ack, AckKind, StopKind
+from gripperd.gripper.core import Core
+from gripperd.gripper.dispatch import Dispatcher
+from gripperd.gripper.ledger import NOT_MEASURED, Measured, Record
+
+REPEAT_DELAY_S = 0.02
+"""Pause before an unacknowledged stop is sent again [s]: other units of the line get a turn, no command does."""
+NOTHING_TO_STOP = "not active: nothing to stop"
+
+
+@dataclass(eq=False, slots=True)
+class _Stop:
+    """One accepted stop. asked_s: monotonic [s]."""
+
+    record: Record
+    reply: asyncio.Future[CommandReply]
+    asked_s: float
+    alarm: asyncio.TimerHandle | None = None
+
+    def answer(self, reply: CommandReply) -> None:
+        if not self.reply.done():
+            self.reply.set_result(reply)
+
+
+class Stopper:
+    """The stop lane of one gripper. clear: set while no stop is undelivered; commands wait for it."""
+
+    def __init__(self, core: Core, dispatcher: Dispatcher, clear: asyncio.Event) -> None:
+        self._core = core
+        self._dispatcher = dispatcher
+        self._clear = clear
+        self._undelivered: list[_Stop] = []
+        self._in_flight: list[_Stop] = []
+        self._delivered: list[_Stop] = []
+        self._repeat_alarm: asyncio.TimerHandle | None = None
+        clear.set()
+
+    def raise_stop(self) -> asyncio.Future[CommandReply]:
+        """Stop this gripper. The future has the reply."""
+        core, loop = self._core, asyncio.get_running_loop()
+        self._dispatcher.fence()
+        stop = _Stop(core.ledger.number(Verb.STOP), loop.create_future(), core.clock.monotonic())
+        if core.link is Link.UP and not self._undelivered and core.driver.stop_kind() is StopKind.NOTHING:
+            self._nothing_to_stop(stop)
+            return stop.reply
+        self._undelivered.append(stop)
+        self._clear.clear()
+        self._deliver()
+        stop.alarm = loop.call_later(core.driver.config.stop_confirm_limit_s, self._out_of_time, stop)
+        return stop.reply
+
+    def round_ended(self) -> None:
+        """A round brought a valid status: what waited for it can be decided now."""
+        if not self._undelivered:
+            return
+        if self._core.driver.stop_kind() is StopKind.NOTHING:
+            stops, self._undelivered = self._undelivered, []
+            for stop in stops:
+                self._nothing_to_stop(stop)
+        self._deliver()
+
+    def link_lost(self) -> None:
+        """Pending stops end; those that were not delivered still wait for the link."""
+        for stop in self._undelivered + self._delivered:
+            self._finish(stop, Outcome.LINK_LOST, self._core.trouble)
+        self._delivered.clear()
+
+    def ended(self, outcome: Outcome, message: str, measured: Measured) -> None:
+        """The status shows how the delivered stops ended."""
+        stops, self._delivered = self._delivered, []
+        for stop in stops:
+            self._finish(stop, outcome, message, measured)
+
+    def repeat(self) -> None:
+        """The device took the stop for something else: send it again, as its status wants it now."""
+        self._undelivered = self._delivered + self._undelivered
+        self._delivered = []
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Put the stop on the wire's first lane if its word is known, else have the status read."""
+        core = self._core
+        oldest_s = core.clock.monotonic() - core.driver.config.stop_lifetime_s
+        expired = [stop for stop in self._undelivered if stop.asked_s < oldest_s]
+        for stop in expired:
+            self._undelivered.remove(stop)
+            self._finish(stop, Outcome.UNCONFIRMED, "could not be delivered in time, given up")
+        if self._undelivered and core.driver.stop_kind() is StopKind.WRITE and self._repeat_alarm is None:
+            core.driver.stop(self._began, self._ended)
+        if not self._undelivered:
+            self._clear.set()
+        core.wake.set()
+
+    def _began(self) -> bool:
+        """The wire is about to send the stop."""
+        if not self._undelivered:
+            return False
+        core = self._core
+        self._in_flight = list(self._undelivered)
+        before = core.before()
+        record = self._in_flight[-1].record
+        if record.phase is CommandPhase.NONE:
+            core.ledger.begin(record)
+        record.tracker = core.driver.track_stop(before)
+        return True
+
+    def _ended(self, ack: Ack) -> None:
+        core, stops = self._core, self._in_flight
+        self._in_flight = []
+        if ack.kind is AckKind.ACKNOWLEDGED:
+            self._acknowledged(stops)
+        elif ack.kind in (AckKind.SILENT, AckKind.REFUSED):
+            loop = asyncio.get_running_loop()
+            self._repeat_alarm = self._repeat_alarm or loop.call_later(REPEAT_DELAY_S, self._repeat_now)
+        elif ack.kind is AckKind.LINK:
+            core.trouble = ack.text
+
+    def _repeat_now(self) -> None:
+        self._repeat_alarm = None
+        self._deliver()
+
+    def _acknowledged(self, stops: list[_Stop]) -> None:
+        core = self._core
+        self._undelivered = [stop for stop in self._undelivered if stop not in stops]
+        self._delivered += [stop for stop in stops if stop.record.open]
+        tracker = stops[-1].record.tracker
+        assert tracker is not None
+        tracker.sent(core.clock.monotonic(), acknowledged=True)
+        for stop in stops:
+            stop.answer(core.reply(Code.ACCEPTED, "stop acknowledged by the device", stop.record))
+        for replaced in core.ledger.replaced():
+            if replaced.verb is not Verb.STOP:
+                core.ledger.finish(replaced, Outcome.STOPPED, f"ended by stop {stops[-1].record.seq}")
+        if not self._undelivered:
+            self._clear.set()
+        core.wake.set()
+
+    def _nothing_to_stop(self, stop: _Stop) -> None:
+        ledger = self._core.ledger
+        stop.answer(self._core.reply(Code.ACCEPTED, NOTHING_TO_STOP, stop.record))
+        self._finish(stop, Outcome.STOPPED, NOTHING_TO_STOP)
+        if ledger.current is not None and ledger.current.open:
+            ledger.finish(ledger.current, Outcome.STOPPED, f"ended by stop {stop.record.seq} before it moved")
+
+    def _out_of_time(self, stop: _Stop) -> None:
+        limit_s = self._core.driver.config.stop_confirm_limit_s
+        text = f"the device did not acknowledge the stop within {limit_s} s; it is still being repeated"
+        stop.answer(self._core.reply(Code.NOT_CONFIRMED, f"{text} ({self._core.trouble})", stop.record))
+        self._finish(stop, Outcome.UNCONFIRMED, f"no standstill seen within {limit_s} s")
+        self._delivered = [other for other in self._delivered if other is not stop]
+
+    def _finish(self, stop: _Stop, outcome: Outcome, message: str, measured: Measured = NOT_MEASURED) -> None:
+        if outcome is not Outcome.LINK_LOST and stop.alarm is not None:
+            stop.alarm.cancel()
+        if stop.record.open:
+            self._core.ledger.finish(stop.record, outcome, message, measured)

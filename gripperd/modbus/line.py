@@ -1,0 +1,171 @@
+"""The serial port: opens it, owns its descriptor, moves bytes. It knows nothing of frames or of grippers.
+
+Only the bus's owner task calls it. Opening runs in a thread, since a driver of an adapter may take its time;
+reading and writing never block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import termios
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import serial
+
+READ_BYTES = 4096
+"""Most bytes taken per read; a line's kernel buffer."""
+
+BITS_PER_CHARACTER = {"N": 10, "E": 11, "O": 11}
+"""Start, eight data bits, parity if any, one stop bit."""
+
+
+class PortError(Exception):
+    """The port cannot be used, or was lost. The text says why and what to do."""
+
+
+class Line(Protocol):
+    """What a bus needs of its wire."""
+
+    def character_s(self) -> float:
+        """Time of one character on the wire [s]."""
+
+    async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
+        """Open the port. `received` gets every byte, `lost` the reason when the port is gone. Raises PortError."""
+
+    def write(self, data: bytes) -> None:
+        """Send. Raises PortError."""
+
+    def close(self) -> None:
+        """Give the port back; may be called at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SerialSettings:
+    """How to open a port. baudrate [bit/s]; parity "N", "E" or "O"; always 8 data bits and 1 stop bit."""
+
+    port: str
+    baudrate: int = 115_200
+    parity: str = "N"
+
+
+class SerialLine:
+    """A serial port by its path."""
+
+    def __init__(self, settings: SerialSettings) -> None:
+        self.settings = settings
+        self._port: serial.Serial | None = None
+        self._lost: Callable[[str], None] = lambda reason: None
+        self._received: Callable[[bytes], None] = lambda data: None
+
+    def character_s(self) -> float:
+        """Time of one character on the wire [s]."""
+        return BITS_PER_CHARACTER[self.settings.parity] / self.settings.baudrate
+
+    async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
+        """Open and lock the port; what it had received before is thrown away. Raises PortError."""
+        opening = asyncio.ensure_future(asyncio.to_thread(_open_port, self.settings))
+        try:
+            port = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unwanted)
+            raise
+        self._port, self._received, self._lost = port, received, lost
+        asyncio.get_running_loop().add_reader(port.fileno(), self._read)
+
+    def write(self, data: bytes) -> None:
+        """Send. A request fits the kernel's empty buffer at once; if not, the adapter has stopped taking bytes."""
+        if self._port is None:
+            raise PortError(f"{self.settings.port} is not open")
+        try:
+            written = os.write(self._port.fileno(), data)
+        except OSError as error:
+            raise PortError(f"{self.settings.port}: {error.strerror}") from error
+        if written != len(data):
+            raise PortError(
+                f"{self.settings.port} took {written} of {len(data)} bytes: the adapter is stuck, replug it"
+            )
+
+    def close(self) -> None:
+        """Give the descriptor back, so that an adapter which returns gets its old name."""
+        port, self._port = self._port, None
+        if port is not None:
+            asyncio.get_running_loop().remove_reader(port.fileno())
+            port.close()
+
+    def _read(self) -> None:
+        if self._port is None:
+            return
+        try:
+            data = os.read(self._port.fileno(), READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            data, reason = b"", f"{self.settings.port}: {error.strerror}"
+        else:
+            reason = f"{self.settings.port} hung up"
+        if data:
+            self._received(data)
+        else:
+            self.close()
+            self._lost(reason)
+
+
+def _close_unwanted(opening: asyncio.Future[serial.Serial]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+def _open_port(settings: SerialSettings) -> serial.Serial:
+    path = settings.port
+    try:
+        port = serial.Serial(
+            path, settings.baudrate, bytesize=8, parity=settings.parity, stopbits=1, timeout=0, exclusive=True
+        )
+    except serial.SerialException as error:
+        raise PortError(_explain(path, error)) from error
+    except (OSError, termios.error, ValueError) as error:
+        raise PortError(f"{path} cannot be set to {settings.baudrate} 8{settings.parity}1: {error}") from error
+    fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
+    termios.tcflush(port.fileno(), termios.TCIOFLUSH)
+    return port
+
+
+def _explain(path: str, error: serial.SerialException) -> str:
+    number = error.errno if error.errno is not None else _errno_in(error)
+    if number == errno.ENOENT:
+        return f"{path} does not exist: plug the adapter in, or correct `port`; waiting for it"
+    if number in (errno.EACCES, errno.EPERM):
+        return f"no permission to open {path}: add this user to the group that owns it (often dialout)"
+    if number in (errno.EBUSY, errno.EAGAIN):
+        return f"{path} is in use by {_holder(path)}: stop that program, one process only can own a line"
+    return f"{path} cannot be opened: {error}"
+
+
+def _errno_in(error: BaseException) -> int | None:
+    """pyserial wraps the reason of a failed lock without its number."""
+    inner = error.__context__
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.errno is not None:
+            return inner.errno
+        inner = inner.__context__
+    return None
+
+
+def _holder(path: str) -> str:
+    """Who holds the lock on a device, from the kernel's list of locks."""
+    try:
+        status = os.stat(path)
+        wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+        with open("/proc/locks", encoding="ascii") as locks:
+            for entry in locks:
+                fields = entry.split()
+                if "FLOCK" in fields and wanted in fields:
+                    return f"process {fields[fields.index(wanted) - 1]}"
+    except OSError:
+        pass
+    return "another process"

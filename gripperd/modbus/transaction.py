@@ -1,0 +1,225 @@
+"""Modbus RTU transactions: what is asked, and which bytes answer it. Pure: no port, no clock, no task.
+
+Rules
+1. Bytes are framed by length and CRC, never by gaps: USB adapters merge and split replies.
+2. A reply answers a request only if unit, function, length and byte count (or address and count) fit it.
+   These bytes are the request's `shape`: all that tells two replies of RTU apart.
+3. RTU has no transaction number. A reply that is overdue may still come, later than any silence that was waited
+   for. So its shape stays out of use until it can no longer arrive (`Quarantine`), and the next request takes
+   another shape. Within one tag (the same words, repeated, with nothing else between) a late acknowledgement is as
+   good as a prompt one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pymodbus.framer import FramerRTU
+from pymodbus.pdu import DecodePDU
+from pymodbus.pdu.register_message import (
+    ReadHoldingRegistersRequest,
+    ReadInputRegistersRequest,
+    WriteMultipleRegistersRequest,
+)
+
+READ_HOLDING: Final = 0x03
+READ_INPUT: Final = 0x04
+WRITE_SINGLE: Final = 0x06
+WRITE_MULTIPLE: Final = 0x10
+EXCEPTION_BIT: Final = 0x80
+
+MIN_FRAME_BYTES: Final = 5
+"""Shortest RTU answer: unit, function, exception code, CRC."""
+MAX_BUFFER_BYTES: Final = 1024
+"""Most bytes kept while one reply is awaited; four of the longest RTU frames. More is noise: the oldest go."""
+
+_framer = FramerRTU(DecodePDU(False))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, encoded, with all that its answer must show.
+
+    shape: first bytes of a fitting answer: unit, function, byte count; or for writes unit, function, address, count.
+    """
+
+    frame: bytes
+    shape: bytes
+    reply_bytes: int
+
+    @property
+    def unit(self) -> int:
+        """Modbus unit number."""
+        return self.frame[0]
+
+    @property
+    def function(self) -> int:
+        """Modbus function code."""
+        return self.frame[1]
+
+
+def read_registers(unit: int, function: int, address: int, count: int) -> Request:
+    """Read `count` registers with function 03 or 04."""
+    pdu = {READ_HOLDING: ReadHoldingRegistersRequest, READ_INPUT: ReadInputRegistersRequest}[function]
+    frame = _framer.buildFrame(pdu(address=address, count=count, dev_id=unit))
+    return Request(frame, bytes((unit, function, 2 * count)), MIN_FRAME_BYTES + 2 * count)
+
+
+def write_registers(unit: int, address: int, values: Sequence[int]) -> Request:
+    """Write registers with function 10h, in one frame."""
+    frame = _framer.buildFrame(WriteMultipleRegistersRequest(address=address, registers=list(values), dev_id=unit))
+    return Request(frame, frame[:6], 8)
+
+
+def crc_fits(frame: bytes) -> bool:
+    """Whether the last two bytes are the CRC of the others."""
+    return FramerRTU.check_CRC(frame[:-2], int.from_bytes(frame[-2:], "big"))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A fitting answer. registers: 16-bit values of a read; empty for the acknowledgement of a write."""
+
+    frame: bytes
+    registers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionReply:
+    """The device answered that it will not. code: Modbus exception code."""
+
+    frame: bytes
+    code: int
+
+
+@dataclass(slots=True)
+class ReplyMatcher:
+    """Collects the bytes that come after one request, and says when they hold its answer.
+
+    exceptions_count: False while an exception could be the answer to an earlier request of the same function.
+    """
+
+    request: Request
+    exceptions_count: bool = True
+    buffer: bytearray = field(default_factory=bytearray)
+    foreign_frames: int = 0
+    echoes: int = 0
+    noise_bytes: int = 0
+    received_bytes: int = 0
+
+    def feed(self, data: bytes) -> Reply | ExceptionReply | None:
+        """Take what the port delivered. None: not there yet. Bytes behind the answer stay in `buffer`."""
+        self.received_bytes += len(data)
+        self.buffer += data
+        excess = len(self.buffer) - MAX_BUFFER_BYTES
+        if excess > 0:
+            del self.buffer[:excess]
+            self.noise_bytes += excess
+        while (found := next(find_frames(bytes(self.buffer), self.request.frame), None)) is not None:
+            start, end = found
+            frame = bytes(self.buffer[start:end])
+            self.noise_bytes += start
+            del self.buffer[:end]
+            answer = self._judge(frame)
+            if answer is not None:
+                return answer
+        return None
+
+    def _judge(self, frame: bytes) -> Reply | ExceptionReply | None:
+        request = self.request
+        if frame == request.frame:
+            self.echoes += 1
+        elif frame.startswith(request.shape) and len(frame) == request.reply_bytes:
+            return Reply(frame, _registers(frame) if request.function in (READ_HOLDING, READ_INPUT) else ())
+        elif frame[:2] == bytes((request.unit, request.function | EXCEPTION_BIT)) and self.exceptions_count:
+            return ExceptionReply(frame, frame[2])
+        else:
+            self.foreign_frames += 1
+        return None
+
+    def crc_failed(self) -> bool:
+        """Whether a frame of the right shape and length stands in the buffer with a wrong CRC."""
+        at = self.buffer.find(self.request.shape)
+        return at >= 0 and len(self.buffer) - at >= self.request.reply_bytes
+
+
+def _registers(frame: bytes) -> tuple[int, ...]:
+    return struct.unpack(f">{frame[2] // 2}H", frame[3:-2])
+
+
+def find_frames(data: bytes, sent: bytes = b"") -> Iterator[tuple[int, int]]:
+    """Start and end of every whole frame with a right CRC, from left to right; what fits none is skipped.
+
+    sent: the request just sent, since an adapter may echo it.
+    """
+    at = 0
+    while len(data) - at >= MIN_FRAME_BYTES:
+        for length in _lengths(data, at, sent):
+            end = at + length
+            if end <= len(data) and crc_fits(data[at:end]):
+                yield at, end
+                at = end
+                break
+        else:
+            at += 1
+
+
+def _lengths(data: bytes, at: int, sent: bytes) -> Iterator[int]:
+    function = data[at + 1]
+    if sent and data.startswith(sent, at):
+        yield len(sent)
+    if function & EXCEPTION_BIT:
+        yield MIN_FRAME_BYTES
+    elif function in (READ_HOLDING, READ_INPUT):
+        yield MIN_FRAME_BYTES + data[at + 2]
+    elif function in (WRITE_SINGLE, WRITE_MULTIPLE):
+        yield 8
+
+
+class Quarantine:
+    """Shapes whose replies are owed: what was asked, not answered, and may still come.
+
+    limit_s: how late a reply can be [s], counted from its request.
+    tag: the words that a request carried; None where every request is a question of its own.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self._owed: dict[bytes, list[tuple[float, object]]] = {}
+
+    def owe(self, shape: bytes, tag: object, sent_s: float) -> None:
+        """A request of this shape, sent at sent_s [s], ended without its answer."""
+        self._owed.setdefault(shape, []).append((sent_s + self.limit_s, tag))
+
+    def free(self, shape: bytes, tag: object, now_s: float) -> bool:
+        """Whether an answer of this shape, coming now, can only belong to the tag's own requests."""
+        return all(tag is not None and other is tag for _, other in self._live(shape, now_s))
+
+    def exceptions_free(self, request: Request, tag: object, now_s: float) -> bool:
+        """Whether an exception to this unit and function, coming now, can only belong to the tag's own requests."""
+        prefix = request.shape[:2]
+        return all(self.free(shape, tag, now_s) for shape in list(self._owed) if shape.startswith(prefix))
+
+    def spacing_s(self, requests: Sequence[Request], now_s: float) -> float:
+        """How long to wait [s] before the next attempt, so that an unused shape is left when the device is back.
+
+        0 while more than half of the shapes are free: a single loss must cost nothing.
+        """
+        expiries = sorted(
+            max(expiry for expiry, _ in live) for request in requests if (live := self._live(request.shape, now_s))
+        )
+        unused = len(requests) - len(expiries)
+        if unused > len(requests) // 2:
+            return 0.0
+        return (expiries[0] - now_s) / max(unused, 1)
+
+    def _live(self, shape: bytes, now_s: float) -> list[tuple[float, object]]:
+        entries = [entry for entry in self._owed.get(shape, ()) if entry[0] > now_s]
+        if entries:
+            self._owed[shape] = entries
+        else:
+            self._owed.pop(shape, None)
+        return entries
