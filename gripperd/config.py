@@ -16,7 +16,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gripperd.contract import GripperdError
-from gripperd.drivers.base import DriverSpec, GripperConfig
+from gripperd.drivers.base import GripperConfig
+from gripperd.drivers.spec import DriverSpec
 
 DEFAULT_SOCKET = "/run/gripperd/gripperd.sock"
 SECTIONS = ("daemon", "mqtt", "bus", "gripper")

@@ -11,7 +11,7 @@ Rules of a driver
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -20,7 +20,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gripperd.contract import Activation, Code, Fault, GraspState, GripperInfo, MotionState, Outcome, Readings
 from gripperd.contract.requests import Command
-from gripperd.modbus.bus import Bus
 
 
 class GripperConfig(BaseModel):
@@ -167,12 +166,14 @@ class Before:
     """What is known when a command is planned.
 
     latest: the last valid observation since the link is up. fresh: it is from the last round.
-    settled: no command was pending or executing then.
+    settled: no command was pending or executing then. pending: a command is out that the device has not shown yet, so
+    that whatever it shows next may be that one's.
     """
 
     latest: Observation | None
     fresh: bool
     settled: bool
+    pending: bool
 
 
 class StopKind(Enum):
@@ -222,16 +223,3 @@ class Driver(Protocol):
 
     def stop_kind(self) -> StopKind:
         """What a stop would have to do now."""
-
-
-@dataclass(frozen=True, slots=True)
-class DriverSpec:
-    """How a driver is made; what its folder exports, and what an entry point names.
-
-    name: value of `driver` in the configuration. config: model of its [[gripper]].
-    build: from that configuration and the serial lines by name.
-    """
-
-    name: str
-    config: type[GripperConfig]
-    build: Callable[[GripperConfig, Mapping[str, Bus]], Driver]

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from gripperd.drivers import jodell
-from gripperd.drivers.base import DriverSpec
+from gripperd.drivers.spec import DriverSpec
 
 ENTRY_POINT_GROUP = "gripperd.drivers"
 

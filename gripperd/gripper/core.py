@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from gripperd.clock import Clock
-from gripperd.contract import Activation, Code, CommandReply, Link
+from gripperd.contract import Activation, Code, CommandPhase, CommandReply, Link
 from gripperd.drivers.base import Before, Driver, Observation
 from gripperd.gripper.ledger import Ledger, Record
 
@@ -42,7 +42,8 @@ class Core:
         """What is known to a command that goes out now."""
         current = self.ledger.current
         settled = self.latest_settled and (current is None or not current.open)
-        return Before(self.latest, self.fresh, settled)
+        pending = current is not None and current.phase is CommandPhase.PENDING
+        return Before(self.latest, self.fresh, settled, pending)
 
     def reply(self, code: Code, message: str, record: Record | None = None) -> CommandReply:
         """A reply in this gripper's name."""

@@ -42,6 +42,8 @@ log = structlog.get_logger("gripperd.gripper")
 
 DOWN_POLL_PERIOD_S = 0.25
 """Between rounds while the link is down [s]; it bounds how late a device that is back is noticed."""
+TIMER_RESOLUTION_S = 1e-6
+"""A round may begin this much early [s]; without it a timer's rounding would be waited for again and again."""
 RESETTING_VERBS = frozenset({Verb.DEACTIVATE, Verb.CLEAR_FAULT, Verb.RELEASE})
 """Commands that take a device out of its activation; without one of them it was restarted or replaced."""
 
@@ -129,7 +131,7 @@ class Gripper:
     async def _pause(self) -> None:
         """Until the next round is due. A dispatched command or a stop may make that earlier."""
         loop = asyncio.get_running_loop()
-        while (due_s := self._next_due_s()) > self._clock.monotonic():
+        while (due_s := self._next_due_s()) - self._clock.monotonic() > TIMER_RESOLUTION_S:
             self._core.wake.clear()
             alarm = loop.call_at(loop.time() + due_s - self._clock.monotonic(), self._core.wake.set)
             try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gripperd.drivers.base import Driver, DriverSpec, GripperConfig
+from gripperd.drivers.base import Driver, GripperConfig
 from gripperd.drivers.jodell.driver import JodellConfig, JodellDriver
 from gripperd.drivers.jodell.table import RG75
+from gripperd.drivers.spec import DriverSpec
 from gripperd.modbus.bus import Bus
 
 

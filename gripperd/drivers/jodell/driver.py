@@ -194,7 +194,7 @@ class JodellDriver:
     def _context(self, before: Before) -> Context:
         status = status_of(before.latest) if before.latest is not None else None
         rest = before.fresh and before.settled and status is not None and not status.moving
-        return Context(status, rest, self._target, self.config.take_up_limit_s)
+        return Context(status, rest, before.pending, self._target, self.config.take_up_limit_s)
 
     def send(self, step: Step, tag: object, began: Callable[[], bool], ended: Callable[[Ack], None]) -> None:
         """Queue one atomic write."""
@@ -247,7 +247,7 @@ class JodellDriver:
         """Follow the stop that was just sent."""
         context = self._context(before)
         status = context.before
-        executing = before.fresh and not before.settled and status is not None and status.moving
+        executing = before.fresh and not (before.settled or before.pending) and status is not None and status.moving
         return StopTracker(context, executing=executing, resets=self._stop_resets)
 
     def poll(self, began: Callable[[], bool], ended: Callable[[Observation | None, str], None]) -> None:

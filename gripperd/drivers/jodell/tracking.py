@@ -8,7 +8,8 @@ explain it:
 1. The device was known to be at rest, and now it moves, has moved, or reports another contact. (A lost object makes
    the drive go on by itself: with the drop flag this proves nothing.)
 2. The device moved before; after the command it was seen at rest, and now it moves. Or it moves the other way. Or it
-   has reached the new target, which is not the old one.
+   has reached the new target, which is not the old one. (While yet another command waited to be taken up, all of
+   this may be that one's, and proves nothing.)
 3. The command was acknowledged longer ago than `take_up_limit_s`, and the device moves.
 
 Without proof until then the command ends: where it would have led the jaws, or `unconfirmed`.
@@ -49,11 +50,13 @@ class Context:
     """What was known when the command was sent.
 
     before: the last status; rest: it showed the device at rest after the command before had ended.
+    pending: the command before had not shown itself yet.
     old_target: where the command before was sent [counts]; None if that is not known.
     """
 
     before: Status | None
     rest: bool
+    pending: bool
     old_target: int | None
     take_up_limit_s: float
 
@@ -129,7 +132,9 @@ class MotionTracker(CommandTracker):
         before = self.context.before
         if self.context.rest and before is not None:
             return not (before.contact in (OBJ_OPENING_CONTACT, OBJ_CLOSING_CONTACT) and status.dropped)
-        return self._seen_rest or self._turned_round(status) or (settled and self._sent.acknowledged)
+        if settled and self._sent.acknowledged:
+            return True
+        return not self.context.pending and (self._seen_rest or self._turned_round(status))
 
     def _turned_round(self, status: Status) -> bool:
         old = self.context.old_target
@@ -157,7 +162,7 @@ class MotionTracker(CommandTracker):
 
     def _rest_is_new(self, status: Status) -> bool:
         context, before = self.context, self.context.before
-        if status.contact == OBJ_MOVING:
+        if status.contact == OBJ_MOVING or context.pending:
             return False
         if context.rest and before is not None:
             moved = abs(status.position - before.position) >= MOVED_COUNTS
