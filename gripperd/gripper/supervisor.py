@@ -42,6 +42,10 @@ log = structlog.get_logger("gripperd.gripper")
 
 DOWN_POLL_PERIOD_S = 0.25
 """Between rounds while the link is down [s]; it bounds how late a device that is back is noticed."""
+QUICK_FAILURES = 2
+"""So many failed rounds in a row are followed at the normal rate; then a silent device is asked more rarely."""
+LAST_CHANCE = 0.8
+"""Share of `link_down_after_s` after which a silent device is asked once more, before the link is called down."""
 TIMER_RESOLUTION_S = 1e-6
 """A round may begin this much early [s]; without it a timer's rounding would be waited for again and again."""
 RESETTING_VERBS = frozenset({Verb.DEACTIVATE, Verb.CLEAR_FAULT, Verb.RELEASE})
@@ -55,6 +59,7 @@ class _Round:
     wall_ns: int
     began_s: float
     record: Record | None
+    phase: CommandPhase
 
 
 class Gripper:
@@ -74,6 +79,7 @@ class Gripper:
         self._known_activation: Activation | None = None
         self._last_answer_s = clock.monotonic()
         self._due_s = clock.monotonic()
+        self._failures = 0
         self._activate_on_start = driver.config.activate_on_start
         self._start_reply: asyncio.Future[CommandReply] | None = None
 
@@ -113,11 +119,11 @@ class Gripper:
 
     async def _round(self) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        now = _Round(self._clock.wall_ns(), self._clock.monotonic(), self.ledger.current)
+        now = self._begin_round()
 
         def began() -> bool:
             nonlocal now
-            now = _Round(self._clock.wall_ns(), self._clock.monotonic(), self.ledger.current)
+            now = self._begin_round()
             return True
 
         def ended(observation: Observation | None, text: str) -> None:
@@ -127,6 +133,11 @@ class Gripper:
 
         self.driver.poll(began, ended)
         await over
+
+    def _begin_round(self) -> _Round:
+        record = self.ledger.current
+        phase = record.phase if record is not None else CommandPhase.NONE
+        return _Round(self._clock.wall_ns(), self._clock.monotonic(), record, phase)
 
     async def _pause(self) -> None:
         """Until the next round is due. A dispatched command or a stop may make that earlier."""
@@ -150,15 +161,18 @@ class Gripper:
         """Absolute, so that late timers do not add up."""
         if self._core.link is Link.DOWN:
             return self._due_s + max(DOWN_POLL_PERIOD_S, self.driver.spacing_s())
-        if not self._core.fresh:
-            spaced_s = self._due_s + max(self._period_s(), self.driver.spacing_s())
-            return min(spaced_s, max(self._last_answer_s + self.driver.config.link_down_after_s, self._due_s))
+        if self._failures >= QUICK_FAILURES:
+            period_s = self._period_s()
+            last_chance_s = self._last_answer_s + LAST_CHANCE * self.driver.config.link_down_after_s
+            spaced_s = self._due_s + max(period_s, self.driver.spacing_s())
+            return min(spaced_s, max(last_chance_s, self._due_s + period_s))
         return self._due_s + self._period_s()
 
     def _ended(self, now: _Round, observation: Observation | None, text: str) -> None:
         """The wire's owner tells the end of a round."""
         core = self._core
         core.fresh = observation is not None
+        self._failures = 0 if core.fresh else self._failures + 1
         if observation is None:
             core.trouble = text
             self._failed(now)
@@ -171,10 +185,13 @@ class Gripper:
         self._watch_activation(observation)
         measured = Measured(observation.width_m, observation.grasp, Stamp.from_ns(now.wall_ns))
         verdict = self._judge(now, observation)
+        phase = now.phase
         if verdict is not None and now.record is not None and verdict.progress is Progress.TAKEN_UP:
             now.record.happen(CommandEvent.TAKEN_UP)
-        ends = verdict is not None and verdict.progress is Progress.ENDED
-        self._publish(now, observation, over=ends)
+            phase = now.record.phase
+        elif verdict is not None and verdict.progress is Progress.ENDED:
+            phase = CommandPhase.DONE
+        self._publish(now, observation, phase)
         if verdict is not None and now.record is not None:
             self._act_on(verdict, now.record, measured)
         core.latest_settled = now.record is None or not now.record.open
@@ -222,7 +239,7 @@ class Gripper:
             core.latest = None
             core.latest_settled = True
             self.driver.lost()
-        self._publish(now, None, over=lost)
+        self._publish(now, None, CommandPhase.DONE if lost and now.record is not None else now.phase)
         if lost:
             log.warning("link_down", gripper=self.name, reason=core.trouble)
             self._end_all()
@@ -236,12 +253,8 @@ class Gripper:
                 self.ledger.finish(record, Outcome.LINK_LOST, self._core.trouble)
         self._dispatcher.drop_all()
 
-    def _publish(self, now: _Round, observation: Observation | None, over: bool) -> None:
-        """over: the command ends with this round."""
+    def _publish(self, now: _Round, observation: Observation | None, phase: CommandPhase) -> None:
         record = now.record
-        phase = record.phase if record is not None else CommandPhase.NONE
-        if over and phase is not CommandPhase.NONE:
-            phase = CommandPhase.DONE
         told = observation if phase is not CommandPhase.PENDING else None
         self._store.publish_state(
             GripperState(

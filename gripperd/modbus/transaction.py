@@ -204,17 +204,14 @@ class Quarantine:
         return all(self.free(shape, tag, now_s) for shape in list(self._owed) if shape.startswith(prefix))
 
     def spacing_s(self, requests: Sequence[Request], now_s: float) -> float:
-        """How long to wait [s] before the next attempt, so that an unused shape is left when the device is back.
+        """How long to wait [s] before the next attempt at a silent device, so that shapes never run out.
 
-        0 while more than half of the shapes are free: a single loss must cost nothing.
+        The unused ones are spread over the time until the first of the others may be used again.
         """
-        expiries = sorted(
-            max(expiry for expiry, _ in live) for request in requests if (live := self._live(request.shape, now_s))
-        )
-        unused = len(requests) - len(expiries)
-        if unused > len(requests) // 2:
+        expiries = [max(expiry for expiry, _ in live) for each in requests if (live := self._live(each.shape, now_s))]
+        if not expiries:
             return 0.0
-        return (expiries[0] - now_s) / max(unused, 1)
+        return (min(expiries) - now_s) / max(len(requests) - len(expiries), 1)
 
     def _live(self, shape: bytes, now_s: float) -> list[tuple[float, object]]:
         entries = [entry for entry in self._owed.get(shape, ()) if entry[0] > now_s]

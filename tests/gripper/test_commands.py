@@ -13,8 +13,6 @@ from gripperd_sim.rg75 import Rg75, Rg75Options
 from tests.support.rig import Rig
 from tests.support.virtual_time import run_virtual
 
-FAST = {"relative_speed": 1.0}
-
 
 def test_a_grip_on_an_object_ends_on_contact_and_holds() -> None:
     async def scenario() -> None:
@@ -88,7 +86,7 @@ def test_both_ends_of_the_range_are_reached_though_the_device_may_miss_them(end_
         async with Rig(options) as rig:
             await rig.activate()
             for width_m in (0.075, 0.0, 0.075):
-                outcome = await rig.outcome(Move(opening_width_m=width_m, **FAST))
+                outcome = await rig.outcome(Move(opening_width_m=width_m, relative_speed=1.0))
                 assert outcome.outcome is Outcome.REACHED, outcome
 
     run_virtual(scenario())
@@ -103,7 +101,7 @@ def test_an_object_lost_while_holding_is_seen_at_once() -> None:
             await rig.outcome(Open())
             rig.put(0.03)
             await rig.outcome(Grip())
-            assert rig.state.grasp_state is GraspState.HOLDING
+            await rig.until(lambda: rig.state.grasp_state is GraspState.HOLDING)
             rig.take()
             lost_s = rig.now_s()
             await rig.until(lambda: rig.state.grasp_state is not GraspState.HOLDING)
@@ -118,9 +116,9 @@ def test_a_newer_command_supersedes_and_each_has_one_outcome() -> None:
     async def scenario() -> None:
         async with Rig() as rig:
             await rig.activate()
-            first = await rig.reply(Move(opening_width_m=0.07, **FAST))
+            first = await rig.reply(Move(opening_width_m=0.07, relative_speed=1.0))
             await asyncio.sleep(0.2)
-            second = await rig.reply(Move(opening_width_m=0.02, **FAST))
+            second = await rig.reply(Move(opening_width_m=0.02, relative_speed=1.0))
             assert (await rig.outcome(second)).outcome is Outcome.REACHED
             assert (await rig.outcome(first)).outcome is Outcome.SUPERSEDED
             assert second.command_seq == first.command_seq + 1
@@ -359,7 +357,7 @@ def test_release_opens_slowly_and_needs_a_new_activation() -> None:
             await rig.activate()
             outcome = await rig.outcome(Release())
             assert outcome.outcome is Outcome.REACHED
-            assert rig.device.state(rig.now_s())["width_m"] == pytest.approx(0.075, abs=0.001)
+            assert rig.width_m() == pytest.approx(0.075, abs=0.001)
             assert (await rig.reply(Open())).code in (Code.NOT_ACTIVE, Code.DEVICE_FAULT)
             assert (await rig.outcome(Activate())).outcome is Outcome.REACHED
 

@@ -35,15 +35,15 @@ def _ledger() -> tuple[Ledger, list[CommandOutcome]]:
 
 def test_outcomes_are_told_once_and_the_last_ones_remembered() -> None:
     ledger, told = _ledger()
-    for _ in range(OUTCOMES_KEPT + 10):
-        record = ledger.number(Verb.MOVE)
+    records = [ledger.number(Verb.MOVE) for _ in range(OUTCOMES_KEPT + 10)]
+    for record in records:
         ledger.begin(record)
         ledger.finish(record, Outcome.REACHED)
     assert [outcome.command_seq for outcome in told] == list(range(1, OUTCOMES_KEPT + 11))
     assert ledger.outcome(10) is None
     assert ledger.outcome(11) is not None
     with pytest.raises(PhaseError):
-        ledger.finish(record, Outcome.REACHED)
+        ledger.finish(records[-1], Outcome.REACHED)
 
 
 def test_a_replaced_command_waits_for_the_dispatch_of_the_one_that_replaces_it() -> None:

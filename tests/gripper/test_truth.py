@@ -72,7 +72,8 @@ async def _play(rig: Rig, script: list[Op]) -> list[CommandReply]:
         await asyncio.sleep(op.pause_s)
         if op.verb == "put":
             width_m = 0.002 + 0.06 * op.value
-            if rig.device.state(rig.now_s())["width_m"] > width_m + 0.001:
+            empty = rig.device.state(rig.now_s())["object_width_m"] is None
+            if empty and rig.width_m() > width_m + 0.001:
                 rig.put(width_m)
         elif op.verb == "take":
             if rig.device.state(rig.now_s())["object_width_m"] is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -113,6 +113,12 @@ class Rig:
         outcome = await self.outcome(Activate())
         assert outcome.outcome == "reached", outcome
 
+    def width_m(self) -> float:
+        """True clear width now [m]."""
+        width: object = self.device.state(self.now_s())["width_m"]
+        assert isinstance(width, float)
+        return width
+
     def put(self, width_m: float) -> None:
         """Put an object between the jaws."""
         self.device.put_object(GraspObject(width_m), self.now_s())
@@ -124,8 +130,3 @@ class Rig:
     def writes(self) -> list[SimEvent]:
         """Every write that the device carried out, in order."""
         return self.device.history.of(Kind.WRITE)
-
-    async def rest(self, awaitable: Awaitable[object], duration_s: float) -> None:
-        """Let time pass [s] after something."""
-        await awaitable
-        await asyncio.sleep(duration_s)

@@ -1,0 +1,234 @@
+"""The link: silence, loss and return; what is told meanwhile, and what is not done."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from gripperd.contract import Activation, Code, Event, GraspState, GripperState, Link, MotionState, Outcome
+from gripperd.contract.requests import Grip, Move, Open
+from tests.support.rig import Rig
+from tests.support.virtual_time import run_virtual
+
+
+def _silent(request: bytes, reply: bytes | None) -> list[tuple[float, bytes]]:
+    return []
+
+
+def _is_invalid(state: GripperState) -> bool:
+    return (
+        not state.opening_width_valid
+        and state.opening_width_m == 0.0
+        and state.grasp_state is GraspState.UNKNOWN
+        and state.motion_state is MotionState.UNKNOWN
+        and state.readings is None
+        and state.fault is None
+    )
+
+
+def test_it_starts_without_the_device_and_joins_when_it_appears() -> None:
+    """MQTT 137, HOTPLUG 128: unplugged at start is a normal start."""
+
+    async def scenario() -> None:
+        async with Rig(plugged=False) as rig:
+            await asyncio.sleep(3.0)
+            assert rig.state.link is Link.DOWN
+            assert all(_is_invalid(state) for state in rig.states)
+            reply = await rig.reply(Open())
+            assert reply.code is Code.LINK_DOWN
+            assert "plug the adapter in" in reply.message
+            rig.line.plugged = True
+            back_s = rig.now_s()
+            await rig.until(lambda: rig.state.link is Link.UP)
+            assert rig.now_s() - back_s < 1.0
+            assert rig.writes() == []
+
+    run_virtual(scenario())
+
+
+def test_one_lost_reply_makes_one_invalid_state_and_the_command_goes_on() -> None:
+    """TRANS 61, FRAME 29: nothing is repeated as new, nothing is given up."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            reply = await rig.reply(Move(opening_width_m=0.075))
+            await asyncio.sleep(0.2)
+            losses = [True]
+
+            def lose_one(request: bytes, reply: bytes | None) -> list[tuple[float, bytes]]:
+                if losses:
+                    losses.pop()
+                    return []
+                return [(0.0, reply)] if reply is not None else []
+
+            rig.line.fault = lose_one
+            told = len(rig.states)
+            assert (await rig.outcome(reply)).outcome is Outcome.REACHED
+            invalid = [state for state in rig.states[told:] if _is_invalid(state)]
+            assert len(invalid) == 1
+            assert invalid[0].link is Link.UP
+            assert rig.bus.counters.timeouts == 1
+
+    run_virtual(scenario())
+
+
+def test_silence_turns_the_link_down_in_time_and_ends_what_is_pending() -> None:
+    async def scenario() -> None:
+        async with Rig(link_down_after_s=0.5) as rig:
+            await rig.activate()
+            moving = await rig.reply(Move(opening_width_m=0.075, relative_speed=0.01))
+            await asyncio.sleep(0.2)
+            rig.line.fault = _silent
+            silent_s = rig.now_s()
+            await rig.until(lambda: rig.state.link is Link.DOWN)
+            assert 0.45 < rig.now_s() - silent_s < 0.65
+            assert (await rig.outcome(moving)).outcome is Outcome.LINK_LOST
+            assert rig.state.activation is Activation.UNKNOWN
+            links = [item for event, item in rig.events if event is Event.LINK]
+            assert links == [Link.UP, Link.DOWN]
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("silence_s", [0.3, 0.45, 0.6, 0.9, 1.3, 2.0, 3.3, 4.9, 5.3, 7.1, 11.7, 20.0])
+def test_valid_states_follow_within_two_seconds_after_the_device_is_back(silence_s: float) -> None:
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            rig.line.fault = _silent
+            await asyncio.sleep(silence_s)
+            rig.line.fault = None
+            back_s = rig.now_s()
+            await rig.until(lambda: rig.state.opening_width_valid)
+            assert rig.now_s() - back_s < 2.0
+
+    run_virtual(scenario())
+
+
+def test_after_a_return_nothing_is_written_before_a_new_command() -> None:
+    """REPLAY 106: the fingers were moved by hand meanwhile, and stay where they are."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            await rig.reply(Move(opening_width_m=0.075))
+            await asyncio.sleep(0.1)
+            rig.line.unplug()
+            await asyncio.sleep(2.0)
+            rig.device.move_fingers(0.04, rig.now_s())
+            written = len(rig.writes())
+            rig.line.plugged = True
+            await rig.until(lambda: rig.state.opening_width_valid)
+            await asyncio.sleep(3.0)
+            assert len(rig.writes()) == written
+            assert rig.state.opening_width_m == pytest.approx(0.04, abs=0.0005)
+
+    run_virtual(scenario())
+
+
+def test_failure_and_recovery_are_logged_once_each() -> None:
+    """DIAG 83: not once per poll."""
+
+    async def scenario() -> list[str]:
+        with capture_logs() as logs:
+            async with Rig() as rig:
+                await rig.activate()
+                for _ in range(3):
+                    rig.line.unplug()
+                    await asyncio.sleep(3.0)
+                    rig.line.plugged = True
+                    await asyncio.sleep(3.0)
+        return [entry["event"] for entry in logs]
+
+    events = run_virtual(scenario())
+    assert events.count("link_down") == 3
+    assert events.count("link_up") == 4
+    assert events.count("port_lost") == 3
+    assert events.count("port_open") == 4
+    assert events.count("port_not_open") == 3
+
+
+def test_twenty_unplugs_in_motion_each_end_the_command_and_none_moves_anything() -> None:
+    """HOTPLUG 128."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            for n in range(20):
+                width_m = 0.075 if n % 2 == 0 else 0.0
+                reply = await rig.reply(Move(opening_width_m=width_m, relative_speed=0.1))
+                await asyncio.sleep(0.03 * (n % 5))
+                rig.line.unplug()
+                outcome = await rig.outcome(reply)
+                assert outcome.outcome is Outcome.LINK_LOST
+                rig.line.plugged = True
+                await rig.until(lambda: rig.state.link is Link.UP)
+            assert rig.line.opened == 21
+
+    run_virtual(scenario())
+
+
+def test_a_write_whose_acknowledgements_are_lost_is_not_confirmed_but_followed() -> None:
+    """J9: some adapters never return the acknowledgement; the status shows that the device moves."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            await rig.outcome(Open())
+            rig.line.fault = lambda request, reply: [(0.0, reply)] if reply is not None and request[1] != 0x10 else []
+            reply = await rig.reply(Grip())
+            assert (reply.ok, reply.code) == (False, Code.NOT_CONFIRMED)
+            assert reply.command_seq
+            assert (await rig.outcome(reply)).outcome is Outcome.CLOSED_EMPTY
+
+    run_virtual(scenario())
+
+
+def test_a_late_acknowledgement_is_not_taken_for_the_next_commands() -> None:
+    """SLAVE 89: the write of the second command is lost; the first one's acknowledgement comes in its place."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            writes = [0]
+
+            def fault(request: bytes, reply: bytes | None) -> list[tuple[float, bytes]]:
+                if reply is None or request[1] != 0x10:
+                    return [] if reply is None else [(0.0, reply)]
+                writes[0] += 1
+                return [(0.35, reply)] if writes[0] <= 3 else []
+
+            rig.line.fault = fault
+            first = await rig.reply(Move(opening_width_m=0.075, relative_speed=0.05))
+            assert first.code is Code.NOT_CONFIRMED
+            second = await rig.reply(Move(opening_width_m=0.01))
+            assert second.code is Code.NOT_CONFIRMED, "an acknowledgement came, but it was the first one's"
+
+    run_virtual(scenario())
+
+
+def test_the_link_of_a_chattering_line_stays_up_at_one_percent_loss() -> None:
+    """TRANS 61 and 62: ten minutes, no command fails, every failed round is told as invalid."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            count = [0]
+
+            def lose_some(request: bytes, reply: bytes | None) -> list[tuple[float, bytes]]:
+                count[0] += 1
+                return [(0.0, reply)] if reply is not None and count[0] * 7919 % 101 else []
+
+            rig.line.fault = lose_some
+            for n in range(60):
+                outcome = await rig.outcome(Move(opening_width_m=0.075 if n % 2 == 0 else 0.0))
+                assert outcome.outcome is Outcome.REACHED
+                await asyncio.sleep(1.0)
+            assert all(state.link is Link.UP for state in rig.states[1:])
+            failed = [state for state in rig.states if state.activation is Activation.UNKNOWN]
+            assert len(failed) >= rig.bus.counters.timeouts - 60
+
+    run_virtual(scenario())
