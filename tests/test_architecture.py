@@ -42,7 +42,7 @@ LAYERS = (
 )
 """From the bottom up. A module imports its own layer and those below, never one above."""
 
-CLIENTS = ("gripperd.client", "gripperd.ctl", "gripperd.demo")
+CLIENTS = ("gripperd.client", "gripperd.ctl", "gripperd.watch", "gripperd.demo")
 """They are clients like any other: of this package they see the contract and each other."""
 
 

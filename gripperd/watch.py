@@ -1,0 +1,147 @@
+"""How people see states: one line each, or a live table. Used by gripperctl and by the demo."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.console import RenderableType
+from rich.live import Live
+from rich.table import Table
+
+from gripperd.client import Client
+from gripperd.contract import GripperInfo, GripperState, Link
+
+BAR_CELLS = 24
+"""Width of the drawn jaws [characters]."""
+REFRESH_HZ = 10
+"""How often the table is drawn."""
+RATE_WINDOW_S = 2.0
+"""The shown rate is a mean over this time [s]."""
+
+
+def state_line(state: GripperState, now_ns: int) -> str:
+    """A state in one line."""
+    width = f"{state.opening_width_m:.4f} m" if state.opening_width_valid else "   --   "
+    fault = f" fault {state.fault.code}: {state.fault.text}" if state.fault is not None else ""
+    age = f"{(now_ns - state.stamp.to_ns()) / 1e6:.1f} ms" if state.stamp.sec else "--"
+    return (
+        f"{state.gripper} #{state.seq} {width} {state.grasp_state.name} {state.motion_state.name} "
+        f"link {state.link} {state.activation} command {state.command_seq} {state.command_phase} age {age}{fault}"
+    )
+
+
+def jaws(state: GripperState, max_width_m: float) -> str:
+    """The jaws, drawn: `|###      ###|`."""
+    if not state.opening_width_valid or max_width_m <= 0:
+        return "?" * BAR_CELLS
+    half = BAR_CELLS // 2
+    open_cells = round(half * min(1.0, state.opening_width_m / max_width_m))
+    jaw = "█" * (half - open_cells)
+    return jaw + " " * (2 * open_cells) + jaw
+
+
+class Rate:
+    """How many came per second, lately [Hz]."""
+
+    def __init__(self) -> None:
+        self._times: deque[float] = deque()
+
+    def count(self, now_s: float) -> None:
+        """One came."""
+        self._times.append(now_s)
+        self._forget(now_s)
+
+    def hz(self, now_s: float) -> float:
+        """The rate now."""
+        self._forget(now_s)
+        return len(self._times) / RATE_WINDOW_S
+
+    def _forget(self, now_s: float) -> None:
+        while self._times and self._times[0] < now_s - RATE_WINDOW_S:
+            self._times.popleft()
+
+
+class Board:
+    """The latest of every gripper, and how fast it comes."""
+
+    def __init__(self, infos: Mapping[str, GripperInfo]) -> None:
+        self.infos = infos
+        self.states: dict[str, GripperState] = {}
+        self.rates = {name: Rate() for name in infos}
+
+    def take(self, state: GripperState) -> None:
+        """A state came."""
+        self.states[state.gripper] = state
+        self.rates[state.gripper].count(time.monotonic())
+
+    def table(self) -> Table:
+        """The live table."""
+        table = Table(expand=True)
+        for heading in (
+            "gripper",
+            "jaws",
+            "width [mm]",
+            "motion",
+            "grasp",
+            "command",
+            "activation",
+            "link",
+            "rate",
+            "age",
+        ):
+            table.add_column(heading, no_wrap=True)
+        for name, state in self.states.items():
+            width = f"{state.opening_width_m * 1e3:.1f}" if state.opening_width_valid else "--"
+            age_ms = (time.time_ns() - state.stamp.to_ns()) / 1e6 if state.stamp.sec else float("nan")
+            table.add_row(
+                name,
+                jaws(state, self.infos[name].max_opening_width_m),
+                width,
+                state.motion_state.name,
+                f"[bold green]{state.grasp_state.name}[/]" if state.grasp_state == 2 else state.grasp_state.name,
+                f"{state.command_seq} {state.command_phase}",
+                state.activation if state.fault is None else f"{state.activation} [red]({state.fault.text})[/]",
+                "up" if state.link is Link.UP else "[red]down[/]",
+                f"{self.rates[name].hz(time.monotonic()):.0f} Hz",
+                f"{age_ms:.0f} ms",
+            )
+        return table
+
+
+def live_renderable(render: Callable[[], RenderableType]) -> Live:
+    """A context manager: what `render` gives, on the terminal, drawn anew by itself."""
+    return Live(get_renderable=render, refresh_per_second=REFRESH_HZ)
+
+
+async def watch(
+    client: Client, names: Sequence[str], rate_hz: float, count: int, tell: Callable[[GripperState], None] | None
+) -> None:
+    """Follow states until interrupted or until `count` have come. tell: for each state; None: a live table."""
+    board = Board({name: await client.gripper(name).info() for name in names})
+    left = count or None
+    enough = asyncio.Event()
+
+    async def follow(name: str) -> None:
+        nonlocal left
+        async for state in client.gripper(name).states(rate_hz):
+            if enough.is_set():
+                return
+            board.take(state)
+            if tell is not None:
+                tell(state)
+            if left is not None:
+                left -= 1
+                if left == 0:
+                    enough.set()
+
+    with live_renderable(board.table) if tell is None else contextlib.nullcontext():
+        async with asyncio.TaskGroup() as tasks:
+            followers = [tasks.create_task(follow(name)) for name in names]
+            if count:
+                await enough.wait()
+                for follower in followers:
+                    follower.cancel()
