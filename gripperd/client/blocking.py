@@ -25,6 +25,8 @@ from gripperd.contract import (
     StopReply,
 )
 
+__all__ = ["DEFAULT_SOCKET", "Client", "Gripper", "PendingCommand"]
+
 Result = TypeVar("Result")
 
 

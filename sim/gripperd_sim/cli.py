@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gripperd_sim.control import ControlClient, ControlError
@@ -61,10 +61,10 @@ def _add_control(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.set_defaults(run=_control)
 
 
-def _control(args: argparse.Namespace, say: object) -> None:
+def _control(args: argparse.Namespace, say: Callable[[str], None]) -> None:
     params = dict(_parse_param(text) for text in args.params)
     with ControlClient(args.path) as client:
-        _say(json.dumps(client.call(args.op, **params), indent=2))
+        say(json.dumps(client.call(args.op, **params), indent=2))
 
 
 def _parse_param(text: str) -> tuple[str, bool | int | float]:

@@ -40,6 +40,7 @@ class SimLine:
     plugged: bool = True
     fault: Fault | None = None
     seen: list[Seen] = field(default_factory=list)
+    delivered_s: list[float] = field(default_factory=list)
     opened: int = 0
     _received: Callable[[bytes], None] | None = None
     _lost: Callable[[str], None] | None = None
@@ -77,6 +78,7 @@ class SimLine:
     def inject(self, data: bytes) -> None:
         """Bytes that nobody asked for."""
         if self._received is not None:
+            self.delivered_s.append(asyncio.get_running_loop().time())
             self._received(data)
 
     def _answer(self, request: bytes) -> None:

@@ -1,0 +1,1 @@
+"""Tests of the simulators. They import nothing of the daemon; pymodbus is the independent reading of Modbus."""

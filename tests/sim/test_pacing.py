@@ -1,0 +1,46 @@
+"""The schedule of bytes on the wire, exactly."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gripperd_sim.pacing import DELIVERY_GRAIN_S, character_s, delivery_schedule, frame_gap_s
+
+
+def test_times_on_the_wire() -> None:
+    assert character_s(115_200) == pytest.approx(86.8e-6, abs=1e-7)
+    assert frame_gap_s(character_s(115_200), 0.00175) == 0.00175
+    assert frame_gap_s(character_s(115_200), 0) == pytest.approx(304e-6, abs=1e-6)
+    assert frame_gap_s(character_s(9_600), 0.00175) == pytest.approx(0.003646, abs=1e-6)
+
+
+def test_slow_bytes_come_one_by_one() -> None:
+    assert delivery_schedule(1.0, b"abc", 0.002) == [
+        (pytest.approx(1.002), b"a"),
+        (pytest.approx(1.004), b"b"),
+        (pytest.approx(1.006), b"c"),
+    ]
+
+
+def test_fast_bytes_come_in_groups_at_the_time_of_the_last() -> None:
+    schedule = delivery_schedule(0.0, bytes(range(13)), 0.0001)
+    assert [len(chunk) for _, chunk in schedule] == [5, 5, 3]
+    assert [t for t, _ in schedule] == pytest.approx([0.0005, 0.0010, 0.0013])
+
+
+def test_without_pacing_all_is_there_at_once() -> None:
+    assert delivery_schedule(2.0, b"abcdef", 0.0) == [(2.0, b"abcdef")]
+
+
+@given(st.binary(min_size=1, max_size=64), st.sampled_from([4_800, 9_600, 19_200, 115_200, 1_000_000]))
+def test_no_byte_is_early_and_none_is_lost(data: bytes, baudrate: int) -> None:
+    one_s = character_s(baudrate)
+    schedule = delivery_schedule(5.0, data, one_s)
+    assert b"".join(chunk for _, chunk in schedule) == data
+    delivered = 0
+    for due_s, chunk in schedule:
+        delivered += len(chunk)
+        assert due_s == pytest.approx(5.0 + delivered * one_s)
+        assert len(chunk) == 1 or len(chunk) * one_s <= DELIVERY_GRAIN_S + 1e-9
