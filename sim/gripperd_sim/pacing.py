@@ -28,11 +28,6 @@ def frame_gap_s(one_character_s: float, min_gap_s: float) -> float:
 
 def delivery_schedule(start_s: float, data: bytes, one_character_s: float) -> list[tuple[float, bytes]]:
     """When which bytes are there, if the first one begins at start_s: byte i is complete after i+1 characters."""
-    schedule: list[tuple[float, bytes]] = []
-    first = 0
-    for last in range(len(data)):
-        open_s = (last + 1 - first) * one_character_s  # from the group's start to the end of the byte after `last`
-        if last + 1 == len(data) or open_s > DELIVERY_GRAIN_S:
-            schedule.append((start_s + (last + 1) * one_character_s, data[first : last + 1]))
-            first = last + 1
-    return schedule
+    group_bytes = max(1, int(DELIVERY_GRAIN_S / one_character_s + 1e-6)) if one_character_s > 0 else max(1, len(data))
+    ends = [*range(group_bytes, len(data), group_bytes), len(data)]
+    return [(start_s + end * one_character_s, data[max(0, end - 1) // group_bytes * group_bytes : end]) for end in ends]

@@ -68,6 +68,11 @@ class PtyPort:
         """Whether there is a pty now."""
         return self._master is not None
 
+    @property
+    def heard_bytes(self) -> int:
+        """Bytes the client has sent since it was plugged in."""
+        return self._framer.heard_bytes
+
     # --- plug, unplug
 
     def plug(self) -> None:

@@ -144,6 +144,7 @@ class Framer:
         self._buffer = b""
         self._deaf = False
         self._last_byte_s = float("-inf")
+        self.heard_bytes = 0
         self.dropped_bytes = 0
 
     def feed(self, data: bytes, now_s: float) -> list[Framed]:
@@ -152,6 +153,7 @@ class Framer:
             self._drop_all()
             self._deaf = False
         self._last_byte_s = now_s
+        self.heard_bytes += len(data)
         carried = len(self._buffer)
         self._buffer += data
         found = []

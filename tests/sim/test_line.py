@@ -60,6 +60,11 @@ def test_a_device_at_another_baud_rate_is_deaf() -> None:
     assert len(one.receive(STATUS_9, 0.0, host_baudrate=115_200)) == 1
 
 
+def test_the_most_patient_device_sets_the_gap() -> None:
+    devices = [Rg75(Rg75Options(min_frame_gap_s=gap_s), unit=unit) for gap_s, unit in ((0.001, 9), (0.004, 5))]
+    assert Line(devices).min_frame_gap_s == 0.004
+
+
 # --- faults
 
 
@@ -119,7 +124,7 @@ def test_armed_faults_can_be_seen_and_disarmed_and_wrong_ones_are_refused() -> N
     assert faults.armed() == {"lose": 3, "delay": 1}
     faults.lose(0)
     assert faults.armed() == {"delay": 1}
-    with pytest.raises(LineFaultError, match="0 .disarm. or more"):
+    with pytest.raises(LineFaultError, match=r"0 \(disarm\) or more"):
         faults.corrupt(-1)
     with pytest.raises(LineFaultError, match="0 or more seconds"):
         faults.delay(1, float("inf"))

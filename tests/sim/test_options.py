@@ -32,6 +32,8 @@ def test_assignments_set_what_they_name() -> None:
         ("exceptions=maybe", "true, false"),
         ("blocking_faults=1.5", "whole number from 0 to 255"),
         ("stop_object_bits=never", "unchanged, zero"),
+        ("min_force_n=400", "above max_force_n = 300"),
+        ("max_speed_m_s=0.01", "above max_speed_m_s = 0.01"),
     ],
 )
 def test_wrong_assignments_say_what_is_valid(text: str, says: str) -> None:
@@ -42,7 +44,7 @@ def test_wrong_assignments_say_what_is_valid(text: str, says: str) -> None:
 def test_wrong_types_are_refused_in_code_too() -> None:
     for wrong in ({"blocking_faults": 1.5}, {"exceptions": 1}, {"takeup_s": True}, {"takeup_s": "x"}):
         with pytest.raises(OptionError):
-            Rg75Options(**wrong)  # type: ignore[arg-type]
+            Rg75Options(**wrong)
 
 
 def test_every_option_has_a_text() -> None:

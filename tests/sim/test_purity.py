@@ -1,4 +1,4 @@
-"""What the simulator's modules may import: nothing of the daemon, no Modbus library, and no clock or port where pure."""
+"""What the simulator's modules may import: nothing of the daemon, and no clock or port where pure."""
 
 from __future__ import annotations
 

@@ -329,3 +329,21 @@ def test_io_control_source_ignores_the_serial_line() -> None:
     bench.go(CLOSED)
     assert bench.go_on(0.5).position == OPEN
     assert bench.last_command.fields["action"] == "ignored"
+
+
+def test_forces_and_speeds_can_be_those_of_another_gripper() -> None:
+    bench = Bench(Rg75Options(min_force_n=3, max_force_n=50, max_speed_m_s=0.3)).opened()
+    bench.put(0.03)
+    bench.go(CLOSED)
+    start = (bench.go_on(0.3), bench.events(Kind.MOTION_START)[-1])[1]
+    assert (start.fields["speed_m_s"], start.fields["force_n"]) == (0.3, 50)
+    assert bench.device.jaw.force_n == pytest.approx(50)
+
+
+@pytest.mark.parametrize(("homing_force_n", "jams"), [(40, True), (300, False)])
+def test_a_soft_part_jams_homing_only_at_a_low_force(homing_force_n: float, jams: bool) -> None:
+    bench = Bench(Rg75Options(homing_force_n=homing_force_n))
+    bench.put(0.01, stiffness_n_per_m=10_000)
+    bench.write(0x03E8, 1)
+    bench.poll(2)
+    assert bool(bench.status.faults & 0x20) is jams

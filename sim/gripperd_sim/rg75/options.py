@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gripperd_sim.option_table import check, option
+from gripperd_sim.option_table import OptionError, check, option
 
 
 @dataclass(frozen=True)
@@ -140,3 +140,6 @@ class Rg75Options:
 
     def __post_init__(self) -> None:
         check(self)
+        for low, high in (("min_force_n", "max_force_n"), ("min_speed_m_s", "max_speed_m_s")):
+            if getattr(self, low) > getattr(self, high):
+                raise OptionError(f"{low} = {getattr(self, low)} is above {high} = {getattr(self, high)}: swap them")
