@@ -84,7 +84,7 @@ class Board:
         for heading in (
             "gripper",
             "jaws",
-            "width [mm]",
+            r"width \[mm]",
             "motion",
             "grasp",
             "command",

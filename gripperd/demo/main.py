@@ -29,8 +29,8 @@ GRIPPERS: Mapping[str, str] = {"rg75": "tool0"}
 """Demo gripper -> name of its simulated port."""
 MQTT_LIMIT_S = 5.0
 """Longest wait for the first state over MQTT [s]."""
-PAUSE_S = 1.0
-"""Between two runs of the script on a terminal [s]."""
+STEP_PAUSE_S = 0.7
+"""Between two steps on a terminal [s], so that a person can follow."""
 
 _CONFIG = """[daemon]
 socket = "{folder}/gripperd.sock"
@@ -115,7 +115,9 @@ class Demo:
                 told = f"failed: {error}"
             self.results.append((step.title, told, step.expected))
             good = good and told == step.expected
-            if tell:
+            if not tell:
+                await asyncio.sleep(STEP_PAUSE_S)
+            else:
                 verdict = "as expected" if told == step.expected else f"EXPECTED {step.expected}"
                 print(f"  {step.title:24} {told:20} {verdict}", flush=True)
         return good
@@ -157,7 +159,6 @@ async def _demo(folder: Path, names: Sequence[str], once: bool, live: bool) -> b
             with live_renderable(demo.render) if live else contextlib.nullcontext():
                 good = await demo.run_script(names[0], tell=not live)
                 while live and not once:
-                    await asyncio.sleep(PAUSE_S)
                     good = await demo.run_script(names[0], tell=False)
         finally:
             for follower in followers:

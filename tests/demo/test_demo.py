@@ -1,0 +1,98 @@
+"""The README's first command, as a user types it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gripperd.demo import broker
+from gripperd.demo.main import run_demo
+from gripperd.demo.script import SCRIPT
+
+pytestmark = pytest.mark.e2e
+
+COMMAND = (sys.executable, "-m", "gripperd", "demo")
+LIMIT_S = 50.0
+
+
+def _children_of_the_demo(marker: str) -> list[str]:
+    """Command lines that name the demo's folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if marker in command:
+                found.append(command)
+    return found
+
+
+def _check_nothing_is_left(folder: Path) -> None:
+    assert list(folder.iterdir()) == []
+    assert _children_of_the_demo(str(folder)) == []
+
+
+async def test_once_checks_every_outcome_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    child = await asyncio.create_subprocess_exec(
+        *COMMAND, "--once", stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    out, err = await asyncio.wait_for(child.communicate(), LIMIT_S)
+    lines = out.decode().splitlines()
+    assert child.returncode == 0, (lines, err.decode())
+    assert lines[-1] == f"demo: {len(SCRIPT)} of {len(SCRIPT)} steps as expected"
+    assert sum("as expected" in line for line in lines) == len(SCRIPT) + 1
+    assert any(line.endswith("came over MQTT") and not line.startswith("0 ") for line in lines)
+    _check_nothing_is_left(tmp_path)
+
+
+def test_on_a_terminal_it_shows_the_live_view_until_it_is_interrupted(tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "TERM": "xterm", "COLUMNS": "140", "LINES": "40"}
+    child = subprocess.Popen(
+        [*COMMAND], stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+    )
+    os.close(slave)
+    seen, deadline_s = b"", time.monotonic() + LIMIT_S
+    try:
+        while b"HOLDING" not in seen.replace(b"NOT_HOLDING", b""):
+            assert time.monotonic() < deadline_s, seen[-2000:]
+            seen += os.read(master, 65_536)
+        child.send_signal(signal.SIGINT)
+        while True:
+            try:
+                seen += os.read(master, 65_536)
+            except OSError:
+                break
+        assert child.wait(LIMIT_S) == 0
+    finally:
+        child.kill()
+        child.wait()
+        os.close(master)
+    text = seen.decode(errors="replace")
+    for word in ("width [mm]", "motion", "grasp", "command", "link", "round trip", "states/s"):
+        assert word in text
+    _check_nothing_is_left(tmp_path)
+
+
+def test_an_unknown_demo_gripper_is_named_with_the_valid_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_demo(once=True, grippers=["rg57"]) == 2
+    assert "valid: rg75" in capsys.readouterr().err
+
+
+def test_a_part_that_does_not_start_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(broker, "mosquitto_program", lambda: None)
+    monkeypatch.setattr(broker, "has_embedded", lambda: False)
+    assert run_demo(once=True, grippers=["rg75"]) == 1
+    assert "apt-get install mosquitto" in capsys.readouterr().err
