@@ -5,6 +5,8 @@ Rules
 2. A new client object for each connection: aiomqtt does not reconnect, and a publish in flight hangs to its time-out.
 3. A broker that is down is reported once and tried again with growing pauses. It never disturbs a gripper: what
    cannot be published waits in limits. Of states only the latest is kept, of outcomes the last `OUTCOMES_KEPT`.
+4. aiomqtt waits with asyncio.wait_for, which on Python 3.11 loses a cancellation that comes together with the result.
+   So the loops ask whether they were cancelled (`_leave_if_cancelled`).
 """
 
 from __future__ import annotations
@@ -70,6 +72,7 @@ class MqttPublisher:
                     await self._session()
                 except (aiomqtt.MqttError, OSError, TimeoutError) as error:
                     self._report(error)
+                _leave_if_cancelled()
                 pause_s = FIRST_PAUSE_S if self.counters["connects"] > connects else pause_s
                 await self._clock.sleep(pause_s)
                 pause_s = min(2 * pause_s, self._config.reconnect_max_s)
@@ -131,6 +134,7 @@ class MqttPublisher:
         while True:
             self._news.clear()
             while self._outcomes:
+                _leave_if_cancelled()
                 await client.publish(f"{self._base}/outcome", self._outcomes[0].to_json(), qos=1)
                 self._outcomes.popleft()
                 self.counters["outcomes_published"] += 1
@@ -140,6 +144,7 @@ class MqttPublisher:
                 due_s = max(due_s + period_s, now_s)
                 await client.publish(f"{self._base}/state", state.to_json(), qos=0, properties=self._expiry())
                 self.counters["states_published"] += 1
+            _leave_if_cancelled()
             await self._wait_for_news(due_s)
 
     async def _wait_for_news(self, due_s: float) -> None:
@@ -159,6 +164,12 @@ class MqttPublisher:
         properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho has no types here
         properties.MessageExpiryInterval = self._config.state_expiry_s
         return properties
+
+
+def _leave_if_cancelled() -> None:
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _availability(state: str) -> bytes:
