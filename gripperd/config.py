@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -217,5 +218,4 @@ def _cross_check(config: Config) -> list[str]:
 
 
 def _twice(names: Iterable[str]) -> list[str]:
-    seen: set[str] = set()
-    return sorted({name for name in names if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
+    return sorted(name for name, count in Counter(names).items() if count > 1)

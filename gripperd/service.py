@@ -19,6 +19,7 @@ from gripperd.contract import (
     GripperListEntry,
     GripperState,
     InvalidParamsError,
+    StopOfOnlyReply,
     StopReply,
     WaitReply,
 )
@@ -95,10 +96,12 @@ class GripperService:
         return self._find(command.gripper).command(command)
 
     def stop(self, gripper: str | None) -> asyncio.Future[CommandReply] | asyncio.Future[StopReply]:
-        """Stop one gripper, or all when none is named and there are several. All are raised before this returns."""
-        if gripper is not None or len(self._grippers) == 1:
+        """Stop one gripper, or all when none is named. All are raised before this returns."""
+        if gripper is not None:
             return self._find(gripper).stop()
         replies = [each.stop() for each in self._grippers.values()]
+        if len(replies) == 1:
+            return asyncio.ensure_future(_stop_of_only(replies[0]))
         return asyncio.ensure_future(_gather_stops(replies))
 
     def wait(self, gripper: str | None, command_seq: int, timeout_s: float) -> asyncio.Future[WaitReply]:
@@ -149,6 +152,11 @@ class GripperService:
 
     def _known(self) -> str:
         return ", ".join(self._grippers) or "none"
+
+
+async def _stop_of_only(stop: asyncio.Future[CommandReply]) -> CommandReply:
+    reply = await stop
+    return StopOfOnlyReply(**reply.model_dump(), replies=[reply])
 
 
 async def _gather_stops(replies: list[asyncio.Future[CommandReply]]) -> StopReply:

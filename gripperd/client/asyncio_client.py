@@ -211,10 +211,7 @@ class Client:
     async def stop_all(self, timeout_s: float = CALL_TIMEOUT_S) -> StopReply:
         """Halt all grippers. The reply tells of each whether its device acknowledged."""
         result = await self._connection.call("gripper.stop", {}, timeout_s)
-        if "replies" in result:
-            return StopReply.model_validate(result, strict=False)
-        reply = CommandReply.model_validate(result, strict=False)
-        return StopReply(ok=reply.ok, message=reply.message, replies=[reply])
+        return StopReply.model_validate(result, strict=False)
 
 
 def _finite(name: str, value: object) -> None:

@@ -33,6 +33,7 @@ from gripperd.contract.messages import (
     GripperState,
     Readings,
     Stamp,
+    StopOfOnlyReply,
     StopReply,
     WaitReply,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "Readings",
     "RpcError",
     "Stamp",
+    "StopOfOnlyReply",
     "StopReply",
     "Verb",
     "WaitReply",

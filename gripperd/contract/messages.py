@@ -122,6 +122,12 @@ class StopReply(Message):
     replies: list[CommandReply]
 
 
+class StopOfOnlyReply(CommandReply):
+    """Answer to a stop of all where one gripper is configured: its own reply, and the list as well."""
+
+    replies: list[CommandReply]
+
+
 class CommandOutcome(Message):
     """How one accepted command ended."""
 

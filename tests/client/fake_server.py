@@ -36,6 +36,7 @@ class FakeServer:
     def __init__(self, answer: Answer) -> None:
         self.requests: list[dict[str, Any]] = []
         self._answer = answer
+        self._received = asyncio.Event()
         self._writer: asyncio.StreamWriter | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,7 +46,15 @@ class FakeServer:
             request = json.loads(line)
             self.requests.append(request)
             self._answer(self, request)
+            self._received.set()
         writer.close()
+
+    async def received(self, count: int) -> None:
+        """Wait until so many requests have come."""
+        async with asyncio.timeout(5.0):
+            while len(self.requests) < count:
+                self._received.clear()
+                await self._received.wait()
 
     def result(self, request: dict[str, Any], result: object) -> None:
         """A good answer."""

@@ -12,7 +12,7 @@ import pytest
 from gripperd import client as asyncio_package
 from gripperd.client import blocking
 from gripperd.contract import Code, CommandRefusedError, ConnectionLostError, Outcome
-from tests.transports.test_unix_socket import bench
+from tests.support.daemon_bench import bench
 
 
 @pytest.mark.parametrize("name", ["Client", "Gripper", "PendingCommand"])

@@ -122,12 +122,12 @@ async def test_losing_the_daemon_fails_everything_at_once(tmp_path: Path) -> Non
         elif request["method"] == "gripper.open":
             server.hang_up()
 
-    async with fake_server(tmp_path / "s", die), await Client.connect(tmp_path / "s") as client:
+    async with fake_server(tmp_path / "s", die) as server, await Client.connect(tmp_path / "s") as client:
         gripper = client.gripper()
         states = gripper.states()
         following = asyncio.create_task(anext(states))
         pending = [asyncio.create_task(gripper.state()) for _ in range(3)]
-        await asyncio.sleep(0.01)
+        await server.received(4)
         with pytest.raises(ConnectionLostError):
             await gripper.open()
         for task in (*pending, following):
@@ -210,9 +210,9 @@ async def test_a_cancelled_call_harms_nothing(tmp_path: Path) -> None:
             for each in held:
                 server.result(each, STATE | {"seq": each["id"]})
 
-    async with fake_server(tmp_path / "s", late), await Client.connect(tmp_path / "s") as client:
+    async with fake_server(tmp_path / "s", late) as server, await Client.connect(tmp_path / "s") as client:
         call = asyncio.create_task(client.gripper().state())
-        await asyncio.sleep(0.01)
+        await server.received(1)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -239,6 +239,5 @@ async def test_closing_the_client_leaves_no_task(tmp_path: Path) -> None:
         for _ in range(20):
             async with await Client.connect(tmp_path / "s") as client:
                 await client.gripper().state()
-        await asyncio.sleep(0.01)
     left = {task for task in asyncio.all_tasks() - before if "gripperd client" in task.get_name()}
     assert not left

@@ -170,7 +170,7 @@ def _check_order(rig: Rig) -> None:
     assert seqs == sorted(seqs)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(
     device=devices,
     script=st.lists(ops, min_size=1, max_size=12),

@@ -5,17 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import json
 import socket
 import stat
-import time
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gripperd.config import Config, parse_config
 from gripperd.contract import (
     CommandOutcome,
     CommandReply,
@@ -24,108 +19,10 @@ from gripperd.contract import (
     GripperListEntry,
     GripperState,
 )
-from gripperd.daemon import Daemon
-from gripperd.drivers.registry import driver_specs
 from gripperd.transports.unix_socket import SocketError
-from gripperd_sim.history import Kind
-from gripperd_sim.rg75 import Rg75, Rg75Options
-from tests.support.sim_line import SimLine
+from tests.support.daemon_bench import Bench, bench, until
 
-FAST = Rg75Options(activation_s=0.1, max_speed_m_s=2.0)
 STOP_FRAME = bytes.fromhex("091003e800010200012478")
-
-
-class Peer:
-    """A raw client: lines out, lines in."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-        self.notifications: list[dict[str, Any]] = []
-
-    def send(self, line: bytes) -> None:
-        self.writer.write(line + b"\n")
-
-    def request(self, method: str, request_id: object = 1, **params: object) -> None:
-        self.send(json.dumps({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}).encode())
-
-    async def line(self) -> dict[str, Any]:
-        """The next line of any kind."""
-        line = await asyncio.wait_for(self.reader.readline(), 10.0)
-        assert line, "the connection was closed"
-        message: dict[str, Any] = json.loads(line)
-        return message
-
-    async def answer(self) -> dict[str, Any]:
-        """The next answer; notifications on the way are kept."""
-        while True:
-            message = await self.line()
-            if "method" not in message:
-                return message
-            self.notifications.append(message)
-
-    async def ask(self, method: str, **params: object) -> Any:
-        self.request(method, **params)
-        answer = await self.answer()
-        return answer.get("result", answer)
-
-    async def outcome(self, verb: str, **params: object) -> str:
-        reply = await self.ask(f"gripper.{verb}", **params)
-        assert reply["ok"], reply
-        waited = await self.ask("gripper.wait", command_seq=reply["command_seq"], timeout_s=10.0)
-        assert waited["done"]
-        outcome: str = waited["outcome"]["outcome"]
-        return outcome
-
-    async def closed(self) -> bool:
-        """Whether the daemon has closed the connection; what it still sent is read."""
-        return await asyncio.wait_for(self.reader.read(), 10.0) is not None
-
-
-class Bench:
-    """A running daemon."""
-
-    def __init__(self, folder: Path, units: dict[str, int], **daemon: Any) -> None:
-        self.path = folder / "g.sock"
-        self.devices = {unit: Rg75(FAST, now_s=time.monotonic(), unit=unit) for unit in units.values()}
-        self.line = SimLine(self.devices)
-        grippers = [{"name": name, "driver": "rg75", "bus": "tool0", "unit": unit} for name, unit in units.items()]
-        raw = {
-            "daemon": {"socket": str(self.path), **daemon},
-            "bus": [{"name": "tool0", "port": "/dev/null"}],
-            "gripper": grippers,
-        }
-        self.config: Config = parse_config(raw, driver_specs())
-        self.daemon = Daemon(self.config, make_line=lambda bus: self.line)
-        self._peers: list[Peer] = []
-
-    async def peer(self) -> Peer:
-        peer = Peer(*await asyncio.open_unix_connection(str(self.path)))
-        self._peers.append(peer)
-        return peer
-
-    def writes(self) -> int:
-        return sum(len(device.history.of(Kind.WRITE)) for device in self.devices.values())
-
-    async def close_peers(self) -> None:
-        for peer in self._peers:
-            peer.writer.close()
-            with contextlib.suppress(OSError):
-                await peer.writer.wait_closed()
-
-
-@contextlib.asynccontextmanager
-async def bench(folder: Path, units: dict[str, int] | None = None, **daemon: Any) -> AsyncIterator[Bench]:
-    made, stop = Bench(folder, units or {"left": 9}, **daemon), asyncio.Event()
-    task = asyncio.create_task(made.daemon.run(stop))
-    try:
-        await _until(lambda: task.done() or all(each.link == "up" for each in made.daemon.grippers.values()))
-        assert not task.done(), task
-        yield made
-    finally:
-        await made.close_peers()
-        stop.set()
-        await asyncio.wait_for(task, 10.0)
 
 
 async def test_every_answer_has_the_fields_of_the_contract(tmp_path: Path) -> None:
@@ -179,17 +76,9 @@ async def test_a_request_without_an_id_is_carried_out_only_if_it_is_a_stop(tmp_p
         await peer.ask("daemon.info")
         assert b.writes() == before
         peer.send(b'{"jsonrpc":"2.0","method":"gripper.stop"}')
-        await _until(lambda: b.writes() == before + 1)
+        await until(lambda: b.writes() == before + 1)
         peer.request("daemon.info", 77)
         assert (await peer.answer())["id"] == 77, "neither of the two was answered"
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    """Something that only the inside can tell."""
-    deadline_s = time.monotonic() + 10.0
-    while not condition():
-        assert time.monotonic() < deadline_s
-        await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize(
@@ -261,6 +150,18 @@ async def test_a_stop_without_a_name_stops_all(tmp_path: Path) -> None:
         assert stopped["replies"][1]["message"] == "not active: nothing to stop"
         one = await peer.ask("gripper.stop", gripper="left")
         assert one["code"] == "accepted"
+
+
+async def test_a_stop_without_a_name_of_the_only_gripper_has_both_forms(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        peer = await b.peer()
+        await peer.outcome("activate")
+        stopped = await peer.ask("gripper.stop")
+        assert list(stopped) == [*CommandReply.model_fields, "replies"]
+        only = stopped.pop("replies")
+        assert only == [stopped]
+        waited = await peer.ask("gripper.wait", command_seq=stopped["command_seq"], timeout_s=5)
+        assert waited["outcome"]["outcome"] == "stopped"
 
 
 async def test_a_line_of_the_longest_length_works_and_one_byte_more_closes(tmp_path: Path) -> None:
@@ -382,7 +283,7 @@ async def test_a_client_that_never_reads_its_answers_is_disconnected_at_the_limi
             if n % 500 == 0:
                 with contextlib.suppress(ConnectionError):
                     await asyncio.wait_for(deaf.writer.drain(), 5.0)
-        await _until(lambda: b.daemon.socket.counters["dropped_clients"] == 1)
+        await until(lambda: b.daemon.socket.counters["dropped_clients"] == 1)
         assert (await other.ask("daemon.info"))["contract"] == 1
 
 
@@ -424,7 +325,7 @@ async def test_clients_that_vanish_leave_nothing_behind(tmp_path: Path) -> None:
             await peer.ask("gripper.subscribe")
             peer.request("gripper.wait", command_seq=1, timeout_s=100.0)
             peer.writer.transport.abort()
-        await _until(lambda: b.daemon.socket.counters["connected"] == 0)
+        await until(lambda: b.daemon.socket.counters["connected"] == 0)
         assert b.daemon.socket.counters["clients"] == 50
         assert not b.daemon.store._subscriptions
 

@@ -17,6 +17,7 @@ Without proof until then the command ends: where it would have led the jaws, or 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from gripperd.contract import Outcome
@@ -74,7 +75,7 @@ class _Sent:
 
 
 @dataclass(slots=True)
-class CommandTracker:
+class CommandTracker(ABC):
     """What all trackers share."""
 
     context: Context
@@ -91,8 +92,9 @@ class CommandTracker:
         self._taken_up = self._taken_up or verdict is TAKEN_UP
         return verdict
 
+    @abstractmethod
     def _judge(self, status: Status, settled: bool) -> Verdict:
-        raise NotImplementedError("each tracker judges for itself")
+        """What a status tells. settled: it is too late to be an old one."""
 
     def _new_faults(self, status: Status) -> Verdict | None:
         before = self.context.before
