@@ -5,6 +5,7 @@ Rules
    job learns is known before the next job starts.
 2. Lanes: STOP before COMMAND before POLL. The choice is made at the last moment, after the silent gap, so that a stop
    waits for at most the transaction in flight.
+   A poll whose reply is overdue is given up for it (exchange.py).
 3. A job is asked what to send at the very moment of sending. It may withdraw then, and costs nothing.
 4. After anything but a clean reply the line is read until it is silent before the next request.
 5. A reply counts only if its shape was free (transaction.py). A poll without a free shape is not sent. A command or
@@ -23,6 +24,7 @@ from enum import Enum, IntEnum
 import structlog
 
 from gripperd.clock import Clock
+from gripperd.modbus.exchange import Answer, Exchange, UsualReply
 from gripperd.modbus.line import Line, PortError
 from gripperd.modbus.statistics import LineCounters
 from gripperd.modbus.transaction import ExceptionReply, Quarantine, Reply, ReplyMatcher, Request
@@ -111,8 +113,9 @@ class Bus:
         self._clock = clock
         self._lanes: tuple[deque[Job], ...] = tuple(deque() for _ in Lane)
         self._wake = asyncio.Event()
-        self._matcher: ReplyMatcher | None = None
-        self._answer: asyncio.Future[Reply | ExceptionReply | str] | None = None
+        self._exchange: Exchange | None = None
+        self._exchange_lane = Lane.POLL
+        self._usual = UsualReply()
         self._last_byte_s = 0.0
         self._dirty = False
         self._next_open_s = 0.0
@@ -129,6 +132,8 @@ class Bus:
         job.queued = True
         self._lanes[lane].append(job)
         self._wake.set()
+        if lane is Lane.STOP and self._exchange is not None and self._exchange_lane is Lane.POLL:
+            self._exchange.hurry()
 
     def spacing_s(self, requests: Sequence[Request]) -> float:
         """How long to wait [s] before one of these requests is sent again after a failure."""
@@ -153,6 +158,7 @@ class Bus:
         lane = next(lane for lane in Lane if self._lanes[lane])
         job = self._lanes[lane].popleft()
         job.queued = False
+        self._exchange_lane = lane
         result = await self._transact(job) if self.is_open else Result(Ending.PORT, self.trouble)
         if result.ending in _WORTH_A_RETRY and job.attempts > 1:
             job.attempts -= 1
@@ -202,22 +208,15 @@ class Bus:
         self.counters.port_lost += 1
         self._next_open_s = self._clock.monotonic() + self.limits.reopen_delay_s
         log.warning("port_lost", bus=self.name, reason=reason)
-        self._resolve(reason)
+        if self._exchange is not None:
+            self._exchange.port_lost(reason)
         self._wake.set()
 
     def _on_bytes(self, data: bytes) -> None:
         self._last_byte_s = self._clock.monotonic()
-        if self._matcher is None or self._answer is None or self._answer.done():
+        if self._exchange is None or not self._exchange.take(data):
             self._dirty = True
             self.counters.noise_bytes += len(data)
-            return
-        answer = self._matcher.feed(data)
-        if answer is not None:
-            self._resolve(answer)
-
-    def _resolve(self, answer: Reply | ExceptionReply | str) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(answer)
 
     async def _silence(self) -> None:
         """Keep the gap before a request; where the last exchange was not clean, read until the line is silent."""
@@ -248,40 +247,37 @@ class Bus:
                 self.counters.quarantined += 1
                 return Result(Ending.QUARANTINED, Ending.QUARANTINED.value)
             request = requests[0]
-        exceptions_count = self.quarantine.exceptions_free(request, job.tag, now_s)
-        self._matcher = ReplyMatcher(request, exceptions_count)
-        answer = await self._exchange(request, now_s)
-        result = self._judge(answer, request, proven, now_s)
+        answer = await self._send(request, job.tag, now_s)
+        assert self._exchange is not None
+        result = self._judge(answer, self._exchange.matcher, proven, now_s)
         if result.ending in _STILL_OWED:
             self.quarantine.owe(request.shape, job.tag, now_s)
-        self._count(self._matcher)
-        self._matcher = self._answer = None
+        self._count(self._exchange)
+        self._exchange = None
         return result
 
-    async def _exchange(self, request: Request, now_s: float) -> Reply | ExceptionReply | str | None:
-        """Send, and wait for the answer: None after the time-out, a text when the port is lost."""
-        loop = asyncio.get_running_loop()
-        self._answer = loop.create_future()
+    async def _send(self, request: Request, tag: object, now_s: float) -> Answer:
+        """Send, and wait for the answer."""
+        character_s, limits = self._line.character_s(), self.limits
+        wire_s = (len(request.frame) + request.reply_bytes) * character_s
+        timeout_s = wire_s + limits.response_timeout_s
+        overdue_s = wire_s + self._usual.limit_s(limits.response_timeout_s)
+        exceptions_count = self.quarantine.exceptions_free(request, tag, now_s)
+        self._exchange = Exchange(request, exceptions_count, timeout_s, overdue_s)
         self.counters.transactions += 1
+        self._last_byte_s = now_s + len(request.frame) * character_s
         try:
-            self._line.write(request.frame)
+            answer = await self._exchange.run(self._line)
         except PortError as error:
             self._line.close()
             self._on_lost(str(error))
             return str(error)
-        wire_s = (len(request.frame) + request.reply_bytes) * self._line.character_s()
-        self._last_byte_s = now_s + len(request.frame) * self._line.character_s()
-        try:
-            async with asyncio.timeout(wire_s + self.limits.response_timeout_s):
-                return await self._answer
-        except TimeoutError:
-            return None
+        if isinstance(answer, Reply):
+            self._usual.add(self._clock.monotonic() - now_s - wire_s)
+        return answer
 
-    def _judge(
-        self, answer: Reply | ExceptionReply | str | None, request: Request, proven: bool, sent_s: float
-    ) -> Result:
-        counters, matcher = self.counters, self._matcher
-        assert matcher is not None
+    def _judge(self, answer: Answer, matcher: ReplyMatcher, proven: bool, sent_s: float) -> Result:
+        counters, request = self.counters, matcher.request
         took_s = self._clock.monotonic() - sent_s
         if isinstance(answer, Reply):
             counters.replies += 1
@@ -304,17 +300,17 @@ class Bus:
         else:
             counters.timeouts += 1
             ending = Ending.TIMEOUT
-        text = f"unit {request.unit}: {ending.value} within {self.limits.response_timeout_s} s"
+        text = f"unit {request.unit}: {ending.value} within {took_s:.3f} s"
         return Result(
             ending, f"{text}, received {seen.hex(' ')}" if seen else text, (), request, proven, sent_s, took_s
         )
 
-    def _count(self, matcher: ReplyMatcher) -> None:
+    def _count(self, exchange: Exchange) -> None:
         """Bytes left behind the answer, or in its place, are not the next request's."""
+        matcher = exchange.matcher
         self.counters.noise_bytes += matcher.noise_bytes + len(matcher.buffer)
         self.counters.echoes += matcher.echoes
-        answered = self._answer is not None and self._answer.done() and not self._answer.cancelled()
-        self._dirty = self._dirty or bool(matcher.buffer) or (not answered and matcher.received_bytes > 0)
+        self._dirty = self._dirty or bool(matcher.buffer) or (not exchange.answered and matcher.received_bytes > 0)
 
 
 _WORTH_A_RETRY = frozenset({Ending.TIMEOUT, Ending.CRC, Ending.MISMATCH})

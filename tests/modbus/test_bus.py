@@ -356,3 +356,70 @@ def test_the_owner_gives_the_port_back_when_it_ends_in_mid_transaction() -> None
         assert w.line._received is None
 
     run_virtual(scenario())
+
+
+def test_a_poll_whose_reply_is_overdue_is_given_up_for_a_stop() -> None:
+    """A silent device and a time-out of 100 ms: the stop waits for the usual reply time, and no longer."""
+
+    async def scenario() -> None:
+        async with wire() as w:
+            for _ in range(20):
+                await w.ask()
+            waits = []
+            for n in range(50):
+                w.line.fault = lambda request, reply: []
+                poll = w.submit(Lane.POLL, SHAPES)
+                await asyncio.sleep(0.0019 * n)
+                asked_s, seen = asyncio.get_running_loop().time(), len(w.line.seen)
+                w.line.fault = None
+                stop = w.submit(Lane.STOP, (STOP,), tag=object())
+                assert (await stop).ending is Ending.REPLY
+                await poll
+                waits.append(w.line.seen[seen].t_s - asked_s)
+                await asyncio.sleep(6.0)
+            assert sorted(waits)[25] < 0.001
+            assert max(waits) < 0.0065, "1.5 times the usual 1 ms, 2 ms of margin, the bytes and the gap"
+
+    run_virtual(scenario())
+
+
+def test_a_poll_whose_reply_is_due_or_under_way_is_not_torn_off_for_a_stop() -> None:
+    async def scenario() -> None:
+        async with wire() as w:
+            for _ in range(20):
+                await w.ask()
+            for n in range(30):
+                poll = w.submit(Lane.POLL, SHAPES)
+                await asyncio.sleep(0.0001 * n)
+                stop = w.submit(Lane.STOP, (STOP,), tag=object())
+                assert (await poll).ending is Ending.REPLY
+                assert (await stop).ending is Ending.REPLY
+            w.line.fault = lambda request, reply: (
+                [(0.0, (reply or b"")[:3]), (0.05, (reply or b"")[3:])] if request[1] != 0x10 else [(0.0, reply or b"")]
+            )
+            poll = w.submit(Lane.POLL, SHAPES)
+            await asyncio.sleep(0.01)
+            stop = w.submit(Lane.STOP, (STOP,), tag=object())
+            assert (await poll).ending is Ending.REPLY, "its bytes were coming"
+            assert (await stop).ending is Ending.REPLY
+
+    run_virtual(scenario())
+
+
+def test_a_write_in_flight_is_never_given_up_for_a_stop() -> None:
+    """Its acknowledgement must not be taken for the stop's."""
+
+    async def scenario() -> None:
+        async with wire() as w:
+            for _ in range(20):
+                await w.ask()
+            w.line.fault = lambda request, reply: [] if len(request) == 15 else [(0.0, reply or b"")]
+            sent_s = asyncio.get_running_loop().time()
+            command = w.submit(Lane.COMMAND, (write_registers(UNIT, 0x03E8, (9, 0, 0)),), tag=object())
+            await asyncio.sleep(0.01)
+            stop = w.submit(Lane.STOP, (STOP,), tag=object())
+            assert (await command).ending is Ending.TIMEOUT
+            assert asyncio.get_running_loop().time() - sent_s > 0.1
+            assert (await stop).ending is Ending.REPLY
+
+    run_virtual(scenario())
