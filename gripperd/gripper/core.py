@@ -32,11 +32,26 @@ class Core:
     latest_settled: bool = True
     trouble: str = "no answer yet"
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _round_waiters: list[asyncio.Future[None]] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         """The configured name."""
         return self.driver.config.name
+
+    async def next_round(self) -> None:
+        """Wait for the end of the next round, good or not. While the link is up or just lost it comes soon."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._round_waiters.append(ended)
+        self.wake.set()
+        await ended
+
+    def round_ended(self) -> None:
+        """The supervisor has published a round."""
+        waiters, self._round_waiters = self._round_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def before(self) -> Before:
         """What is known to a command that goes out now."""

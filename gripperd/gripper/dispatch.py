@@ -5,7 +5,10 @@ Rules
 2. A command is checked twice: when it comes, and when it is about to be sent.
 3. A stop discards what is queued and forbids every further byte of what is under way (`fenced`). The check is made
    by the wire's owner at the moment of sending, so nothing accepted before a stop can reach the device after it.
-4. Everything that the wire tells is acted on inside its callback; the worker only waits.
+4. Nothing is sent blindly: a write goes out only on top of a valid round, and one that was not acknowledged is sent
+   again only after another valid round has shown that the device is what it was. One that restarted meanwhile would
+   take a motion word for an enable, and sweep.
+5. Everything that the wire tells is acted on inside its callback; the worker only waits.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum
 
 from gripperd.contract import Code, CommandReply, Link, Outcome
 from gripperd.contract.requests import Activate, Command
@@ -21,6 +25,16 @@ from gripperd.gripper.core import Core
 from gripperd.gripper.ledger import Measured, Record
 
 FENCED = "discarded by a stop"
+WRITE_ATTEMPTS = 3
+"""How often a write is sent at most. It is absolute, so that a second copy does no harm."""
+
+
+class _Then(Enum):
+    """What follows an exchange."""
+
+    NEXT_STEP = "acknowledged"
+    AGAIN = "perhaps another attempt"
+    OVER = "answered"
 
 
 @dataclass(eq=False, slots=True)
@@ -81,7 +95,7 @@ class Dispatcher:
             while self._queue:
                 await self._clear.wait()
                 if self._queue:
-                    await self._send(self._queue.popleft())
+                    await self._send_next()
             await self._work.wait()
 
     def _refusal(self, command: Command) -> CommandReply | None:
@@ -93,8 +107,20 @@ class Dispatcher:
             refusal = core.driver.refusal(command, core.latest)
         return None if refusal is None else core.reply(refusal.code, refusal.message)
 
+    async def _send_next(self) -> None:
+        queued = self._sending = self._queue.popleft()  # from here on a stop finds it there
+        try:
+            await self._send(queued)
+        finally:
+            self._sending = None
+
     async def _send(self, queued: _Queued) -> None:
-        if queued.reply.cancelled():
+        """Wait for a valid round, look once more whether the command may be sent, and send it."""
+        while not self._core.fresh and self._core.link is Link.UP and not queued.fenced:
+            await self._core.next_round()
+        if queued.fenced:
+            queued.answer(self._core.reply(Code.FENCED, FENCED))
+        if queued.reply.done():
             return
         if (refused := self._refusal(queued.command)) is not None:
             queued.answer(refused)
@@ -104,15 +130,10 @@ class Dispatcher:
         if plan.continues or not plan.steps:
             self._accept_unsent(queued, plan)
             return
-        self._sending = queued
-        try:
-            for step in plan.steps:
-                await core.clock.sleep(step.pause_s)
-                last = step is plan.steps[-1]
-                if not await self._send_step(queued, plan, step, last):
-                    return
-        finally:
-            self._sending = None
+        for step in plan.steps:
+            await core.clock.sleep(step.pause_s)
+            if not await self._send_step(queued, plan, step, last=step is plan.steps[-1]):
+                return
 
     def _accept_unsent(self, queued: _Queued, plan: Plan) -> None:
         """The device does exactly this already, or has nothing to do."""
@@ -139,15 +160,40 @@ class Dispatcher:
 
     async def _send_step(self, queued: _Queued, plan: Plan, step: Step, last: bool) -> bool:
         """Send one write. True: it was acknowledged and the next may follow."""
-        over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        for attempt in range(1, WRITE_ATTEMPTS + 1):
+            then = await self._attempt(queued, plan, step, last, final=attempt == WRITE_ATTEMPTS)
+            if then is not _Then.AGAIN:
+                return then is _Then.NEXT_STEP
+            if not await self._may_try_again(queued, plan):
+                return False
+        return False
+
+    async def _attempt(self, queued: _Queued, plan: Plan, step: Step, last: bool, final: bool) -> _Then:
+        over: asyncio.Future[_Then] = asyncio.get_running_loop().create_future()
 
         def ended(ack: Ack) -> None:
-            goes_on = self._ended(queued, plan, ack, last)
+            then = self._ended(queued, plan, ack, last, final)
             if not over.done():
-                over.set_result(goes_on)
+                over.set_result(then)
 
         self._core.driver.send(step, queued, lambda: self._began(queued, plan), ended)
         return await over
+
+    async def _may_try_again(self, queued: _Queued, plan: Plan) -> bool:
+        """Look first. False: the command was answered, since there is nothing left to send."""
+        core, record = self._core, queued.record
+        assert record is not None
+        while True:
+            await core.next_round()
+            if core.fresh and record.open and not queued.fenced:
+                return True
+            if queued.fenced or not record.open or core.link is Link.DOWN:
+                break
+        done = not record.open and core.fresh and not queued.fenced
+        text = "not acknowledged, but the status shows how it ended" if done else "sent, but not acknowledged"
+        queued.answer(core.reply(Code.ACCEPTED if done else Code.NOT_CONFIRMED, text, record))
+        self._replace(record)
+        return False
 
     def _began(self, queued: _Queued, plan: Plan) -> bool:
         """The wire is about to send; also called for every further attempt."""
@@ -162,30 +208,37 @@ class Dispatcher:
             self._core.wake.set()
         return True
 
-    def _ended(self, queued: _Queued, plan: Plan, ack: Ack, last: bool) -> bool:
+    def _ended(self, queued: _Queued, plan: Plan, ack: Ack, last: bool, final: bool) -> _Then:
         core, record = self._core, queued.record
         if record is None:  # no byte went out
             withdrawn = ack.kind is AckKind.WITHDRAWN
             queued.answer(core.reply(Code.FENCED, FENCED) if withdrawn else core.reply(Code.LINK_DOWN, ack.text))
-            return False
-        if ack.kind is AckKind.ACKNOWLEDGED and not last and not queued.fenced:
-            return True
+            return _Then.OVER
+        acknowledged = ack.kind is AckKind.ACKNOWLEDGED
+        if acknowledged and not last and not queued.fenced:
+            return _Then.NEXT_STEP
         if ack.kind is AckKind.REFUSED:
             self._refused(record, ack)
             queued.answer(core.reply(Code.DEVICE_FAULT, ack.text, record))
-            return False
-        acknowledged = ack.kind is AckKind.ACKNOWLEDGED
-        plan.tracker.sent(core.clock.monotonic(), acknowledged and last)
-        if core.ledger.current is record:
-            for replaced in core.ledger.replaced():
-                core.ledger.finish(replaced, Outcome.SUPERSEDED, f"replaced by command {record.seq}")
+            return _Then.OVER
+        if last or queued.fenced:
+            plan.tracker.sent(core.clock.monotonic(), acknowledged and last)
+        core.wake.set()
+        if ack.kind is AckKind.SILENT and not final and not queued.fenced:
+            return _Then.AGAIN
+        self._replace(record)
         if acknowledged and last:
             queued.answer(core.reply(Code.ACCEPTED, plan.message or "acknowledged by the device", record))
         else:
             text = FENCED if queued.fenced else ack.text
             queued.answer(core.reply(Code.NOT_CONFIRMED, f"sent, but not acknowledged: {text}", record))
-        core.wake.set()
-        return False
+        return _Then.OVER
+
+    def _replace(self, record: Record) -> None:
+        """The dispatch is over: what the record replaced has its outcome now."""
+        if self._core.ledger.current is record:
+            for replaced in self._core.ledger.replaced():
+                self._core.ledger.finish(replaced, Outcome.SUPERSEDED, f"replaced by command {record.seq}")
 
     def _refused(self, record: Record, ack: Ack) -> None:
         ledger = self._core.ledger

@@ -103,7 +103,9 @@ class Stopper:
         for stop in expired:
             self._undelivered.remove(stop)
             self._finish(stop, Outcome.UNCONFIRMED, "could not be delivered in time, given up")
-        if self._undelivered and core.driver.stop_kind() is StopKind.WRITE and self._repeat_alarm is None:
+            self._end_replaced(Outcome.UNCONFIRMED, f"a stop ({stop.record.seq}) was sent, and never acknowledged")
+        waits = self._repeat_alarm is not None or self._in_flight  # polls must get their turn between two attempts
+        if self._undelivered and not waits and core.driver.stop_kind() is StopKind.WRITE:
             core.driver.stop(self._began, self._ended)
         if not self._undelivered:
             self._clear.set()
@@ -146,19 +148,23 @@ class Stopper:
         tracker.sent(core.clock.monotonic(), acknowledged=True)
         for stop in stops:
             stop.answer(core.reply(Code.ACCEPTED, "stop acknowledged by the device", stop.record))
-        for replaced in core.ledger.replaced():
-            if replaced.verb is not Verb.STOP:
-                core.ledger.finish(replaced, Outcome.STOPPED, f"ended by stop {stops[-1].record.seq}")
-        if not self._undelivered:
-            self._clear.set()
-        core.wake.set()
+        self._end_replaced(Outcome.STOPPED, f"ended by stop {stops[-1].record.seq}")
+        self._deliver()
 
     def _nothing_to_stop(self, stop: _Stop) -> None:
         ledger = self._core.ledger
         stop.answer(self._core.reply(Code.ACCEPTED, NOTHING_TO_STOP, stop.record))
         self._finish(stop, Outcome.STOPPED, NOTHING_TO_STOP)
+        text = f"ended by stop {stop.record.seq}: the device is not active"
+        self._end_replaced(Outcome.STOPPED, text)
         if ledger.current is not None and ledger.current.open:
-            ledger.finish(ledger.current, Outcome.STOPPED, f"ended by stop {stop.record.seq} before it moved")
+            ledger.finish(ledger.current, Outcome.STOPPED, text)
+
+    def _end_replaced(self, outcome: Outcome, message: str) -> None:
+        """What the stop replaced has its outcome now. Stops among it end with the lists of this class."""
+        for replaced in self._core.ledger.replaced():
+            if replaced.verb is not Verb.STOP:
+                self._core.ledger.finish(replaced, outcome, message)
 
     def _out_of_time(self, stop: _Stop) -> None:
         limit_s = self._core.driver.config.stop_confirm_limit_s

@@ -42,8 +42,6 @@ log = structlog.get_logger("gripperd.gripper")
 
 DOWN_POLL_PERIOD_S = 0.25
 """Between rounds while the link is down [s]; it bounds how late a device that is back is noticed."""
-QUICK_FAILURES = 2
-"""So many failed rounds in a row are followed at the normal rate; then a silent device is asked more rarely."""
 LAST_CHANCE = 0.8
 """Share of `link_down_after_s` after which a silent device is asked once more, before the link is called down."""
 TIMER_RESOLUTION_S = 1e-6
@@ -79,7 +77,6 @@ class Gripper:
         self._known_activation: Activation | None = None
         self._last_answer_s = clock.monotonic()
         self._due_s = clock.monotonic()
-        self._failures = 0
         self._activate_on_start = driver.config.activate_on_start
         self._start_reply: asyncio.Future[CommandReply] | None = None
 
@@ -118,7 +115,8 @@ class Gripper:
             await self._pause()
 
     async def _round(self) -> None:
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
         now = self._begin_round()
 
         def began() -> bool:
@@ -132,7 +130,22 @@ class Gripper:
                 over.set_result(None)
 
         self.driver.poll(began, ended)
-        await over
+        silence_s = self._last_answer_s + self.driver.config.link_down_after_s - self._clock.monotonic()
+        alarm = loop.call_later(max(0.0, silence_s), self._check_link)
+        try:
+            await over
+        finally:
+            alarm.cancel()
+
+    def _check_link(self) -> None:
+        """The round waits behind others for longer than the link may be silent: it is down all the same."""
+        if self._core.link is Link.UP and self._is_silent():
+            self._failed(self._begin_round())
+
+    def _is_silent(self) -> bool:
+        return (
+            self._clock.monotonic() - self._last_answer_s >= self.driver.config.link_down_after_s - TIMER_RESOLUTION_S
+        )
 
     def _begin_round(self) -> _Round:
         record = self.ledger.current
@@ -161,21 +174,19 @@ class Gripper:
         """Absolute, so that late timers do not add up."""
         if self._core.link is Link.DOWN:
             return self._due_s + max(DOWN_POLL_PERIOD_S, self.driver.spacing_s())
-        if self._failures >= QUICK_FAILURES:
-            period_s = self._period_s()
-            last_chance_s = self._last_answer_s + LAST_CHANCE * self.driver.config.link_down_after_s
-            spaced_s = self._due_s + max(period_s, self.driver.spacing_s())
-            return min(spaced_s, max(last_chance_s, self._due_s + period_s))
-        return self._due_s + self._period_s()
+        period_s = self._period_s()
+        spaced_s = self._due_s + max(period_s, self.driver.spacing_s())
+        last_chance_s = self._last_answer_s + LAST_CHANCE * self.driver.config.link_down_after_s
+        return min(spaced_s, max(last_chance_s, self._due_s + period_s))
 
     def _ended(self, now: _Round, observation: Observation | None, text: str) -> None:
         """The wire's owner tells the end of a round."""
         core = self._core
         core.fresh = observation is not None
-        self._failures = 0 if core.fresh else self._failures + 1
         if observation is None:
             core.trouble = text
             self._failed(now)
+            core.round_ended()
             return
         core.latest = observation
         self._last_answer_s = self._clock.monotonic()
@@ -196,6 +207,7 @@ class Gripper:
             self._act_on(verdict, now.record, measured)
         core.latest_settled = now.record is None or not now.record.open
         self._stopper.round_ended()
+        core.round_ended()
         self._start_up(observation)
 
     def _judge(self, now: _Round, observation: Observation) -> Verdict | None:
@@ -232,8 +244,7 @@ class Gripper:
 
     def _failed(self, now: _Round) -> None:
         core = self._core
-        silent_s = self._clock.monotonic() - self._last_answer_s
-        lost = core.link is Link.UP and silent_s >= self.driver.config.link_down_after_s
+        lost = core.link is Link.UP and self._is_silent()
         if lost:
             core.link = Link.DOWN
             core.latest = None

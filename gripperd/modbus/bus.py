@@ -57,6 +57,10 @@ class Ending(Enum):
     WITHDRAWN = "withdrawn"
 
 
+ANSWERED_OR_LOST = frozenset({Ending.REPLY, Ending.TIMEOUT, Ending.CRC, Ending.MISMATCH})
+"""Endings that tell something of the line: the device was asked, and answered or not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a job gets back. proven: the answer can belong to no earlier request. sent_s: monotonic [s]."""
@@ -194,6 +198,7 @@ class Bus:
             return
         self.is_open = True
         self._dirty = True
+        self._last_byte_s = self._clock.monotonic()  # unknown; so it is listened to first
         self._trouble_logged = False
         self.counters.port_opened += 1
         log.info("port_open", bus=self.name)
@@ -221,14 +226,14 @@ class Bus:
     async def _silence(self) -> None:
         """Keep the gap before a request; where the last exchange was not clean, read until the line is silent."""
         gap_s = max(GAP_CHARACTERS * self._line.character_s(), self.limits.turnaround_s)
-        if self._dirty:
-            self._dirty = False
-            self.counters.resyncs += 1
-            gap_s = max(gap_s, self.limits.resync_quiet_s)
-        give_up_s = self._clock.monotonic() + self.limits.resync_limit_s
+        give_up_s = self._clock.monotonic() + max(gap_s, self.limits.resync_limit_s)
+        resyncs = False
         while self.is_open:
-            now_s = self._clock.monotonic()
-            wait_s = min(self._last_byte_s + gap_s, give_up_s) - now_s
+            if self._dirty and not resyncs:  # from before, or by a byte that came while it waits here
+                resyncs = True
+                self.counters.resyncs += 1
+                gap_s = max(gap_s, self.limits.resync_quiet_s)
+            wait_s = min(self._last_byte_s + gap_s, give_up_s) - self._clock.monotonic()
             if wait_s <= 0:
                 break
             await self._clock.sleep(wait_s)
@@ -250,7 +255,8 @@ class Bus:
         answer = await self._send(request, job.tag, now_s)
         assert self._exchange is not None
         result = self._judge(answer, self._exchange.matcher, proven, now_s)
-        if result.ending in _STILL_OWED:
+        one_of_two = not self.quarantine.free(request.shape, None, now_s)  # this reply, or the one that was owed
+        if result.ending in _STILL_OWED or one_of_two:
             self.quarantine.owe(request.shape, job.tag, now_s)
         self._count(self._exchange)
         self._exchange = None
@@ -314,4 +320,4 @@ class Bus:
 
 
 _WORTH_A_RETRY = frozenset({Ending.TIMEOUT, Ending.CRC, Ending.MISMATCH})
-_STILL_OWED = frozenset({Ending.TIMEOUT, Ending.CRC, Ending.MISMATCH})
+_STILL_OWED = frozenset({Ending.TIMEOUT, Ending.CRC, Ending.MISMATCH, Ending.PORT})

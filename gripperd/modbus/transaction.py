@@ -36,6 +36,9 @@ MIN_FRAME_BYTES: Final = 5
 MAX_BUFFER_BYTES: Final = 1024
 """Most bytes kept while one reply is awaited; four of the longest RTU frames. More is noise: the oldest go."""
 
+LOSSES_FREE = 1
+"""So many owed replies of one unit do not slow its polls down."""
+
 _framer = FramerRTU(DecodePDU(False))
 
 
@@ -109,6 +112,8 @@ class ReplyMatcher:
     echoes: int = 0
     noise_bytes: int = 0
     received_bytes: int = 0
+    _look_from: int = 0
+    """Before it no frame begins in `buffer`, whatever follows."""
 
     def feed(self, data: bytes) -> Reply | ExceptionReply | None:
         """Take what the port delivered. None: not there yet. Bytes behind the answer stay in `buffer`."""
@@ -118,15 +123,24 @@ class ReplyMatcher:
         if excess > 0:
             del self.buffer[:excess]
             self.noise_bytes += excess
-        while (found := next(find_frames(bytes(self.buffer), self.request.frame), None)) is not None:
-            start, end = found
-            frame = bytes(self.buffer[start:end])
-            self.noise_bytes += start
-            del self.buffer[:end]
+            self._look_from = max(0, self._look_from - excess)
+        while (frame := self._next_frame()) is not None:
             answer = self._judge(frame)
             if answer is not None:
                 return answer
         return None
+
+    def _next_frame(self) -> bytes | None:
+        """Take the next whole frame out of the buffer, and the noise before it."""
+        start, end = find_frame(bytes(self.buffer), self._look_from, self.request.frame)
+        if start == end:
+            self._look_from = start
+            return None
+        frame = bytes(self.buffer[start:end])
+        self.noise_bytes += start
+        del self.buffer[:end]
+        self._look_from = 0
+        return frame
 
     def _judge(self, frame: bytes) -> Reply | ExceptionReply | None:
         request = self.request
@@ -150,26 +164,27 @@ def _registers(frame: bytes) -> tuple[int, ...]:
     return struct.unpack(f">{frame[2] // 2}H", frame[3:-2])
 
 
-def find_frames(data: bytes, sent: bytes = b"") -> Iterator[tuple[int, int]]:
-    """Start and end of every whole frame with a right CRC, from left to right; what fits none is skipped.
+def find_frame(data: bytes, start: int, sent: bytes) -> tuple[int, int]:
+    """Start and end of the first whole frame with a right CRC from `start` on. Without one both are where it may begin.
 
     sent: the request just sent, since an adapter may echo it.
     """
-    at = 0
+    unfinished: int | None = None
+    at = start
     while len(data) - at >= MIN_FRAME_BYTES:
         for length in _lengths(data, at, sent):
             end = at + length
-            if end <= len(data) and crc_fits(data[at:end]):
-                yield at, end
-                at = end
-                break
-        else:
-            at += 1
+            if end > len(data):
+                unfinished = at if unfinished is None else unfinished
+            elif crc_fits(data[at:end]):
+                return at, end
+        at += 1
+    return (at, at) if unfinished is None else (unfinished, unfinished)
 
 
 def _lengths(data: bytes, at: int, sent: bytes) -> Iterator[int]:
     function = data[at + 1]
-    if sent and data.startswith(sent, at):
+    if sent.startswith(data[at : at + len(sent)]):
         yield len(sent)
     if function & EXCEPTION_BIT:
         yield MIN_FRAME_BYTES
@@ -204,14 +219,17 @@ class Quarantine:
         return all(self.free(shape, tag, now_s) for shape in list(self._owed) if shape.startswith(prefix))
 
     def spacing_s(self, requests: Sequence[Request], now_s: float) -> float:
-        """How long to wait [s] before the next attempt at a silent device, so that shapes never run out.
+        """How long to wait [s] before a request whose reply is sure to be lost, so that shapes never run out.
 
-        The unused ones are spread over the time until the first of the others may be used again.
+        Asked at this interval for as long as it stays silent, each time one is unused, or may be used again. 0 while
+        at most LOSSES_FREE are owed: a single loss must cost nothing.
         """
-        expiries = [max(expiry for expiry, _ in live) for each in requests if (live := self._live(each.shape, now_s))]
-        if not expiries:
+        live = (self._live(each.shape, now_s) for each in requests)
+        waits_s = sorted(max(expiry for expiry, _ in entries) - now_s for entries in live if entries)
+        if len(waits_s) <= LOSSES_FREE:
             return 0.0
-        return (min(expiries) - now_s) / max(len(requests) - len(expiries), 1)
+        unused = len(requests) - len(waits_s)
+        return max(self.limit_s / len(requests), *(wait_s / (unused + n) for n, wait_s in enumerate(waits_s, 1)))
 
     def _live(self, shape: bytes, now_s: float) -> list[tuple[float, object]]:
         entries = [entry for entry in self._owed.get(shape, ()) if entry[0] > now_s]

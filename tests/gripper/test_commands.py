@@ -447,3 +447,48 @@ def test_the_state_is_told_at_the_configured_rates() -> None:
             assert len(rig.states) - before == pytest.approx(100, abs=1)
 
     run_virtual(scenario())
+
+
+@pytest.mark.parametrize("command", [Move(opening_width_m=0.03), Grip(), Open(), Release()], ids=str)
+@pytest.mark.parametrize("disable", [Deactivate(), ClearFault(), Release()], ids=str)
+def test_a_motion_right_behind_a_disabling_is_refused_and_does_not_enable_again(
+    command: Command, disable: Command
+) -> None:
+    """START: the last status still says active; a motion word now would start the sweep."""
+
+    async def scenario() -> None:
+        async with Rig(poll_rate_hz=5.0, moving_poll_rate_hz=5.0) as rig:
+            await rig.activate()
+            assert (await rig.reply(disable)).ok
+            assert (await rig.reply(command)).code is Code.NOT_ACTIVE
+            await asyncio.sleep(3.0)
+            homings = [each for each in rig.device.history.of(Kind.ACTIVATION) if each.fields["stage"] == "homing"]
+            assert len(homings) == 1
+
+    run_virtual(scenario())
+
+
+def test_activate_right_behind_deactivate_activates() -> None:
+    async def scenario() -> None:
+        async with Rig(poll_rate_hz=5.0, moving_poll_rate_hz=5.0) as rig:
+            await rig.activate()
+            assert (await rig.reply(Deactivate())).ok
+            reply = await rig.reply(Activate())
+            assert "sweep" in reply.message
+            assert (await rig.outcome(reply)).outcome is Outcome.REACHED
+            assert rig.state.activation is Activation.ACTIVE
+
+    run_virtual(scenario())
+
+
+def test_a_disabling_that_never_reached_the_device_does_not_forbid_motion_for_ever() -> None:
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            rig.line.units = {9: _Deaf(rig.device)}
+            assert (await rig.outcome(Deactivate())).outcome is Outcome.UNCONFIRMED
+            rig.line.units = {9: rig.device}
+            await asyncio.sleep(0.2)
+            assert (await rig.outcome(Move(opening_width_m=0.03))).outcome is Outcome.REACHED
+
+    run_virtual(scenario())

@@ -204,7 +204,7 @@ def test_a_late_acknowledgement_is_not_taken_for_the_next_commands() -> None:
             rig.line.fault = fault
             first = await rig.reply(Move(opening_width_m=0.075, relative_speed=0.05))
             assert first.code is Code.NOT_CONFIRMED
-            second = await rig.reply(Move(opening_width_m=0.01))
+            second = await rig.reply(Move(opening_width_m=0.07, relative_speed=0.04))
             assert second.code is Code.NOT_CONFIRMED, "an acknowledgement came, but it was the first one's"
 
     run_virtual(scenario())

@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from gripperd.contract import Code, CommandReply, GraspState, GripperState, MotionState
@@ -170,7 +170,13 @@ def _check_order(rig: Rig) -> None:
     assert seqs == sorted(seqs)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
+"""All but `explain`, which traces every line and takes minutes."""
+
+
+@settings(
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, phases=PHASES
+)
 @given(
     device=devices,
     script=st.lists(ops, min_size=1, max_size=12),

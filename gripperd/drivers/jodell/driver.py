@@ -5,6 +5,7 @@ It owns no task. It remembers the last status and where the jaws were sent, sinc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -50,11 +51,17 @@ from gripperd.drivers.jodell.tracking import (
     StopTracker,
     status_of,
 )
-from gripperd.modbus.bus import Bus, Ending, Job, Lane, Result
+from gripperd.modbus.bus import ANSWERED_OR_LOST, Bus, Ending, Job, Lane, Result
 from gripperd.modbus.transaction import READ_HOLDING, READ_INPUT, Request, read_registers, write_registers
 
-WRITE_ATTEMPTS = 3
-"""How often a command is sent at most. It is absolute, so a second copy does no harm; every attempt is fenced."""
+HOLDING_TRIES = 3
+"""Reads with function 03 that may be lost before it is given up, where it has never worked and 04 does."""
+LOSS_WEIGHT = 0.1
+"""Weight of the last round in the estimated share of lost replies."""
+LOSS_MARGIN = 2.0
+"""Factor on that share: it is an average, and luck has runs."""
+LOST_IN_A_ROW = 2
+"""So many losses in a row, and the next reply is expected to be lost too."""
 
 
 class JodellConfig(GripperConfig):
@@ -95,10 +102,16 @@ class JodellDriver:
         self._stops: dict[int, tuple[Request, ...]] = {
             word: (write_registers(unit, CONTROL, (word,)),) for word in (RESET, ENABLE)
         }
+        self._loss = 0.0
+        self._lost_in_a_row = 0
+        self._answered: Request | None = None
+        self._holding_works: bool | None = None
+        self._holding_losses = 0
         self._status: Status | None = None
         self._sent: _Write | None = None
         self._target: int | None = None
         self._word: int | None = None
+        self._word_sent_s = 0.0
         self._poll = Job(self._poll_requests, self._poll_done)
         self._poll_began: Callable[[], bool] = lambda: False
         self._poll_ended: Callable[[Observation | None, str], None] = lambda observation, text: None
@@ -140,6 +153,8 @@ class JodellDriver:
         """Why the command cannot be accepted now."""
         if isinstance(command, Release) and latest.activation is not Activation.ACTIVE:
             return Refusal(Code.NOT_ACTIVE, f"the device is {latest.activation}: there is nothing to release")
+        if isinstance(command, (Move, Grip, Open, Release)) and self._being_disabled():
+            return Refusal(Code.NOT_ACTIVE, "the drive was just told to disable itself: activate it first")
         return policy.not_ready(command, latest)
 
     def plan(self, command: Command, before: Before) -> Plan:
@@ -158,7 +173,7 @@ class JodellDriver:
 
     def _plan_activation(self, context: Context, before: Before) -> Plan:
         tracker = ActivationTracker(context)
-        if before.latest is not None and before.latest.activation is Activation.ACTIVE:
+        if before.latest is not None and before.latest.activation is Activation.ACTIVE and not self._being_disabled():
             return Plan((), tracker, "active already: the jaws do not move")
         if before.latest is not None and before.latest.activation is Activation.ACTIVATING and self._word == ENABLE:
             return Plan((), tracker, "the activation runs already", continues=True)
@@ -208,13 +223,23 @@ class JodellDriver:
             if not began():
                 return ()
             self._sent = write
-            self._word = words[0]
+            self._word, self._word_sent_s = words[0], math.inf
             self._target = words[1] >> 8 if len(words) > 1 else None
             self._stops[ENABLE] = stops
             self._stop.tag = object()  # acknowledgements of stops before this command prove nothing after it
             return request
 
-        self._bus.submit(Lane.COMMAND, Job(prepare, lambda result: ended(_ack(result)), WRITE_ATTEMPTS, tag))
+        def done(result: Result) -> None:
+            self._word_sent_s = result.sent_s
+            ended(_ack(result))
+
+        self._bus.submit(Lane.COMMAND, Job(prepare, done, tag=tag))
+
+    def _being_disabled(self) -> bool:
+        """The last word disables the drive. A status that still says active may be from before it: a motion word now,
+        or the word that stops, would enable the device again and start its sweep.
+        """
+        return self._word in (RESET, RELEASE_OPENING)
 
     def stop(self, began: Callable[[], bool], ended: Callable[[Ack], None]) -> None:
         """Queue the stop. One job serves all stops: its frames are ready since the driver was made."""
@@ -235,12 +260,13 @@ class JodellDriver:
             return ()
         status = self._status
         active = status is not None and policy.activation_of(status) is Activation.ACTIVE
-        self._stop_resets = not active or self._word in (RESET, RELEASE_OPENING)
-        self._word = RESET if self._stop_resets else None
+        self._stop_resets = not active or self._being_disabled()
+        self._word, self._word_sent_s = RESET if self._stop_resets else None, math.inf
         self._sent = None
         return self._stops[RESET if self._stop_resets else ENABLE]
 
     def _stop_done(self, result: Result) -> None:
+        self._word_sent_s = result.sent_s
         self._stop_ended(_ack(result))
 
     def track_stop(self, before: Before) -> Tracker:
@@ -256,16 +282,41 @@ class JodellDriver:
         self._bus.submit(Lane.POLL, self._poll)
 
     def _poll_requests(self) -> Sequence[Request]:
-        return self._reads if self._poll_began() else ()
+        return self._next_reads() if self._poll_began() else ()
+
+    def _next_reads(self) -> Sequence[Request]:
+        """Reads that would do, best first. The shape that was answered last comes last: its reply may come twice."""
+        possible = [each for each in self._reads if each.function == READ_INPUT or self._holding_works is not False]
+        return sorted(possible, key=lambda each: each is self._answered)
+
+    def _learn(self, result: Result) -> None:
+        """Whether function 03 reads the status too, as public drivers do, or 04 only, as the vendor's. [C] S1 S2 S9"""
+        if result.request is None:
+            return
+        answered = result.ending is Ending.REPLY
+        if result.request.function == READ_HOLDING:
+            self._holding_works = True if answered else self._holding_works
+            self._holding_losses += not answered
+            if result.ending is Ending.EXCEPTION:
+                self._holding_works = False
+        elif answered and self._holding_works is None and self._holding_losses >= HOLDING_TRIES:
+            self._holding_works = False
 
     def _poll_done(self, result: Result) -> None:
+        self._learn(result)
+        if result.ending in ANSWERED_OR_LOST:
+            lost = result.ending is not Ending.REPLY
+            self._loss += LOSS_WEIGHT * (lost - self._loss)
+            self._lost_in_a_row = self._lost_in_a_row + 1 if lost else 0
         if result.ending is not Ending.REPLY:
             self._poll_ended(None, result.text)
             return
-        status = decode_status(result.registers)
-        self._status = status
-        if self._word == ENABLE and status.activation == STA_ACTIVE:
-            self._word = None  # the activation is over; what comes later is not its doing
+        status = self._status = decode_status(result.registers)
+        self._answered = result.request
+        if status.activation == STA_ACTIVE and (
+            self._word == ENABLE or result.sent_s > self._word_sent_s + self.config.take_up_limit_s
+        ):
+            self._word = None  # the activation is over, or the disabling was never taken up
         self._poll_ended(policy.observe(status, self.config.stroke_m, self.config.empty_width_m), "")
 
     def lost(self) -> None:
@@ -274,10 +325,13 @@ class JodellDriver:
         self._sent = None
         self._target = None
         self._word = None
+        self._holding_works = self._holding_works or None
+        self._holding_losses = 0
 
     def spacing_s(self) -> float:
-        """How long to wait [s] before the next round after a failed one."""
-        return self._bus.spacing_s(self._reads)
+        """How long to wait [s] before the next round: the more replies are lost, the longer."""
+        expected_loss = 1.0 if self._lost_in_a_row >= LOST_IN_A_ROW else min(1.0, LOSS_MARGIN * self._loss)
+        return expected_loss * self._bus.spacing_s(self._reads)
 
 
 def _stop_frames(unit: int, word: int, command: tuple[int, ...]) -> tuple[Request, ...]:
