@@ -232,3 +232,40 @@ def test_the_link_of_a_chattering_line_stays_up_at_one_percent_loss() -> None:
             assert len(failed) >= rig.bus.counters.timeouts - 60
 
     run_virtual(scenario())
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_device_that_knows_function_04_only_is_read_with_that(silent: bool) -> None:
+    """Whether function 03 reads the status is not documented. It costs a few rounds at the start, and no more."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            refusal = [] if silent else [(0.0, bytes.fromhex("0983010132"))]
+            rig.line.fault = lambda request, reply: (
+                list(refusal) if request[1] == 0x03 else [(0.0, reply)] if reply is not None else []
+            )
+            await rig.activate()
+            await asyncio.sleep(10.0)
+            told = len(rig.states)
+            await asyncio.sleep(10.0)
+            assert all(state.opening_width_valid for state in rig.states[told:])
+            assert len(rig.states) - told == pytest.approx(500, abs=5)
+
+    run_virtual(scenario())
+
+
+def test_a_reply_that_comes_twice_is_not_taken_for_the_next_rounds() -> None:
+    """STALE: the copy arrives while the next request waits for its own reply."""
+
+    async def scenario() -> None:
+        async with Rig(poll_rate_hz=1000.0, moving_poll_rate_hz=1000.0) as rig:
+            await rig.activate()
+            rig.line.fault = lambda request, reply: [(0.0, reply), (0.0026, reply)] if reply is not None else []
+            reply = await rig.reply(Move(opening_width_m=0.075, relative_speed=1.0))
+            told = len(rig.states)
+            assert (await rig.outcome(reply)).outcome is Outcome.REACHED
+            widths = [state.opening_width_m for state in rig.states[told:] if state.opening_width_valid]
+            assert widths == sorted(widths)
+            assert rig.bus.counters.replies > 50
+
+    run_virtual(scenario())
