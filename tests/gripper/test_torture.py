@@ -80,7 +80,7 @@ class Faults:
                 [(0.0, noise + reply)],
                 [(0.0, reply + noise)],
                 [(0.0, reply[:at]), (0.015, reply[at:])],
-                [(0.0, reply), (0.004, reply)],
+                [(0.0, reply), (0.0015, reply)],  # a copy within the next round; one that is later is not told apart
             ]
         )
 
