@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import sys
 import time
@@ -158,7 +159,11 @@ class Program:
         return EXIT_DONE
 
     async def _stats(self) -> int:
-        for part, names in (await self.client.statistics()).items():
+        statistics = await self.client.statistics()
+        if self.options.json:
+            print(json.dumps(statistics))
+            return EXIT_DONE
+        for part, names in statistics.items():
             for name, counters in names.items():
                 for counter, value in counters.items():
                     print(f"{part}.{name}.{counter} {value}")

@@ -52,10 +52,14 @@ def _answers(outcome: str = "reached", **changed: object) -> Any:
             server.result(request, {"grippers": [entry]})
         elif verb == "info":
             server.result(request, {"name": "left", "driver": "rg75", "model": "M"})
+        elif verb == "daemon.statistics":
+            server.result(request, {"bus": {"tool0": {"transactions": 3}}})
         elif verb == "subscribe":
             server.result(request, {"subscription": 1})
             for seq in range(5):
                 server.notify("gripper.state", subscription=1, state=STATE | {"seq": seq}, dropped=0)
+        elif verb == "stop":
+            server.result(request, REPLY | {"replies": [REPLY]})
         else:
             server.result(request, REPLY | changed)
 
@@ -76,6 +80,8 @@ def _answers(outcome: str = "reached", **changed: object) -> Any:
         (["state"], "", 0),
         (["list"], "", 0),
         (["info"], "", 0),
+        (["stats"], "", 0),
+        (["stop"], "", 0),
         (["watch", "--count", "3"], "", 0),
         (["move"], "", 2),
         (["move", "wide"], "", 2),
@@ -116,6 +122,8 @@ async def test_json_is_one_message_of_the_contract_a_line(tmp_path: Path) -> Non
         _, out, err = await _ctl("--socket", path, "--json", "grip")
         assert json.loads(out)["outcome"] == "contact"
         assert err == ""
+        _, out, _ = await _ctl("--socket", path, "--json", "stats")
+        assert json.loads(out)["bus"]["tool0"]["transactions"] == 3
 
 
 @pytest.mark.parametrize("verb", ["", "move", "grip", "open", "stop", "watch", "wait", "activate", "state"])
