@@ -130,8 +130,12 @@ def _open_port(settings: SerialSettings) -> serial.Serial:
         raise PortError(_explain(path, error)) from error
     except (OSError, termios.error, ValueError) as error:
         raise PortError(f"{path} cannot be set to {settings.baudrate} 8{settings.parity}1: {error}") from error
-    fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
-    termios.tcflush(port.fileno(), termios.TCIOFLUSH)
+    try:
+        fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
+        termios.tcflush(port.fileno(), termios.TCIOFLUSH)
+    except (OSError, termios.error) as error:
+        port.close()
+        raise PortError(f"{path} cannot be locked and flushed: {error}") from error
     return port
 
 

@@ -1,18 +1,16 @@
-"""Which bytes answer which request: vectors, noise, echo, foreign frames, flipped bits; and shapes that are owed."""
+"""Which bytes answer which request: vectors, noise, echo, foreign frames, flipped bits."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from pymodbus.framer import FramerRTU
 
 from gripperd.modbus.transaction import (
     MAX_BUFFER_BYTES,
     READ_HOLDING,
     READ_INPUT,
     ExceptionReply,
-    Quarantine,
     Reply,
     ReplyMatcher,
     Request,
@@ -20,10 +18,10 @@ from gripperd.modbus.transaction import (
     read_registers,
     write_registers,
 )
+from tests.modbus.bench import CONTROL, STATUS, reply_to, seal
 from tests.vectors import rtu_frames
 
-STATUS = 0x07D0
-CONTROL = 0x03E8
+REFUSALS = [bytes.fromhex(frame) for _, _, _, frame in rtu_frames.EXCEPTIONS]
 EXCHANGES = [
     (write_registers(9, CONTROL, words), bytes.fromhex(reply), ()) for _, words, _, reply in rtu_frames.WRITES
 ] + [
@@ -31,8 +29,6 @@ EXCHANGES = [
     for _, count, _, reply, registers in rtu_frames.READS
 ]
 """(request, reply, registers of the reply)"""
-
-SHAPES = [read_registers(9, function, STATUS, count) for count in (4, 3, 2) for function in (READ_INPUT, READ_HOLDING)]
 
 exchanges = pytest.mark.parametrize(("request_", "reply", "registers"), EXCHANGES, ids=lambda value: str(value)[:40])
 
@@ -82,18 +78,40 @@ def test_noise_before_a_reply_is_skipped_and_counted(
 
 @exchanges
 def test_a_flipped_bit_is_never_accepted(request_: Request, reply: bytes, registers: tuple[int, ...]) -> None:
-    """FRAME 19: each bit of each vector."""
+    """FRAME 19: each bit of each vector; the whole reply behind it still counts."""
     for bit in range(8 * len(reply)):
         damaged = bytearray(reply)
         damaged[bit // 8] ^= 1 << bit % 8
         matcher = ReplyMatcher(request_)
         assert matcher.feed(bytes(damaged)) is None
+        assert not any(ReplyMatcher(request_).feed(bytes(damaged[:end])) for end in range(len(damaged)))
+        assert matcher.feed(reply) == Reply(reply, registers)
+
+
+@pytest.mark.parametrize("frame", REFUSALS, ids=["read", "write"])
+def test_a_damaged_or_truncated_exception_is_never_accepted(frame: bytes) -> None:
+    """FRAME 19."""
+    request = read_registers(9, READ_INPUT, STATUS, 3) if frame[1] == 0x84 else write_registers(9, CONTROL, (1,))
+    for bit in range(8 * len(frame)):
+        damaged = bytearray(frame)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert ReplyMatcher(request).feed(bytes(damaged)) is None
+    for length in range(len(frame)):
+        matcher = ReplyMatcher(request)
+        assert matcher.feed(frame[:length]) is None
+        assert matcher.feed(frame[length:]) == ExceptionReply(frame, frame[2])
 
 
 @exchanges
 def test_a_truncated_reply_is_never_accepted(request_: Request, reply: bytes, registers: tuple[int, ...]) -> None:
+    """FRAME 20. The rest, when it comes, completes it; a second reply is found behind a first that stays cut."""
     for length in range(len(reply)):
-        assert ReplyMatcher(request_).feed(reply[:length]) is None
+        matcher = ReplyMatcher(request_)
+        assert matcher.feed(reply[:length]) is None
+        assert matcher.feed(reply[length:]) == Reply(reply, registers)
+        matcher = ReplyMatcher(request_)
+        assert matcher.feed(reply[:length]) is None
+        assert matcher.feed(reply) == Reply(reply, registers)
 
 
 @exchanges
@@ -105,8 +123,12 @@ def test_an_echo_is_counted_and_the_reply_behind_it_found(
     assert matcher.feed(request_.frame) is None
     assert matcher.feed(reply) == Reply(reply, registers)
     assert matcher.echoes == 1
-    assert ReplyMatcher(request_).feed(request_.frame[1:] + reply) == Reply(reply, registers)
-    assert ReplyMatcher(request_).feed(request_.frame[:-1] + reply) == Reply(reply, registers)
+    for echo in (request_.frame, request_.frame[1:], request_.frame[:-1]):
+        assert ReplyMatcher(request_).feed(echo + reply) == Reply(reply, registers)
+        matcher = ReplyMatcher(request_)
+        answers = [matcher.feed(bytes([byte])) for byte in echo + reply]
+        assert answers == [None] * (len(answers) - 1) + [Reply(reply, registers)], "byte by byte, and never the echo"
+        assert matcher.echoes == (echo == request_.frame)
 
 
 @pytest.mark.parametrize(
@@ -115,28 +137,40 @@ def test_an_echo_is_counted_and_the_reply_behind_it_found(
         read_registers(8, READ_INPUT, STATUS, 4),
         read_registers(9, READ_HOLDING, STATUS, 4),
         read_registers(9, READ_INPUT, STATUS, 3),
+        read_registers(9, READ_INPUT, STATUS, 5),
         write_registers(9, CONTROL, (1,)),
     ],
-    ids=["unit", "function", "count", "write"],
+    ids=["unit", "function", "fewer", "more", "write"],
 )
 def test_a_reply_to_something_else_is_skipped_and_the_right_one_accepted(foreign: Request) -> None:
     """SLAVE 94 and 95: a stray frame first, the right frame behind it."""
-    stray = _reply_to(foreign, 0x1111)
+    stray = reply_to(foreign, 0x1111)
     request = read_registers(9, READ_INPUT, STATUS, 4)
     matcher = ReplyMatcher(request)
     assert matcher.feed(stray) is None
     assert matcher.foreign_frames == 1
-    answer = matcher.feed(_reply_to(request, 0x2222))
+    answer = matcher.feed(reply_to(request, 0x2222))
     assert isinstance(answer, Reply)
     assert answer.registers == (0x2222,) * 4
 
 
-def _reply_to(request: Request, value: int) -> bytes:
-    if request.function == 0x10:
-        body = request.frame[:6]
-    else:
-        body = request.shape + value.to_bytes(2, "big") * (request.shape[2] // 2)
-    return body + FramerRTU.compute_CRC(body).to_bytes(2, "big")
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        write_registers(8, CONTROL, (9, 0, 0)),
+        write_registers(9, CONTROL + 1, (9, 0, 0)),
+        write_registers(9, CONTROL, (9, 0)),
+        read_registers(9, READ_INPUT, STATUS, 3),
+    ],
+    ids=["unit", "address", "count", "read"],
+)
+def test_an_acknowledgement_of_something_else_is_skipped_and_the_right_one_accepted(foreign: Request) -> None:
+    """SLAVE 94 and 95."""
+    request = write_registers(9, CONTROL, (9, 0, 0))
+    matcher = ReplyMatcher(request)
+    assert matcher.feed(reply_to(foreign)) is None
+    assert matcher.foreign_frames == 1
+    assert matcher.feed(reply_to(request)) == Reply(reply_to(request), ())
 
 
 @pytest.mark.parametrize(("name", "function", "code", "frame"), rtu_frames.EXCEPTIONS)
@@ -153,76 +187,122 @@ def test_a_line_that_never_falls_silent_does_not_fill_the_memory() -> None:
     for _ in range(100):
         assert matcher.feed(b"\x55" * 100) is None
     assert len(matcher.buffer) <= MAX_BUFFER_BYTES
+    reply = reply_to(matcher.request, 7)
+    answers = [matcher.feed(bytes([byte])) for byte in reply]
+    assert answers[-1] == Reply(reply, (7,) * 4)
+    assert matcher.noise_bytes == 100 * 100
 
 
-@given(st.lists(st.binary(max_size=40), max_size=12))
-def test_arbitrary_bytes_never_crash_and_never_fit_by_chance(chunks: list[bytes]) -> None:
-    request = read_registers(9, READ_INPUT, STATUS, 4)
-    matcher = ReplyMatcher(request)
+REQUESTS = [
+    read_registers(9, READ_INPUT, STATUS, 4),
+    read_registers(9, READ_HOLDING, STATUS, 2),
+    write_registers(9, CONTROL, (9, 0, 0)),
+]
+FRAMES = [reply for _, reply, _ in EXCHANGES] + [request.frame for request, _, _ in EXCHANGES] + REFUSALS
+
+
+@st.composite
+def _pieces(draw: st.DrawFn) -> bytes:
+    """What a bad line may deliver: noise, whole frames, frames that are cut or have a byte changed."""
+    if draw(st.booleans()):
+        return draw(st.binary(max_size=30))
+    frame = bytearray(draw(st.sampled_from(FRAMES)))
+    if draw(st.booleans()):
+        frame[draw(st.integers(0, len(frame) - 1))] = draw(st.integers(0, 255))
+    start, end = sorted((draw(st.integers(0, len(frame))), draw(st.integers(0, len(frame)))))
+    return bytes(frame[start:end] if draw(st.booleans()) else frame)
+
+
+@settings(derandomize=True, deadline=None, max_examples=500)
+@given(st.sampled_from(REQUESTS), st.lists(_pieces(), max_size=12), st.booleans())
+def test_whatever_arrives_nothing_crashes_and_only_a_fitting_answer_is_returned(
+    request: Request, chunks: list[bytes], exceptions_count: bool
+) -> None:
+    """An answer stands in what was received, has a right CRC, and the unit, function and length that were asked for."""
+    matcher, received = ReplyMatcher(request, exceptions_count), b""
     for chunk in chunks:
+        received += chunk
         answer = matcher.feed(chunk)
-        if answer is not None:
-            assert crc_fits(answer.frame)
-            assert answer.frame[0] == 9
-            return
+        if answer is None:
+            continue
+        assert answer.frame in received
+        assert crc_fits(answer.frame)
+        if isinstance(answer, Reply):
+            assert answer.frame.startswith(request.shape)
+            assert len(answer.frame) == request.reply_bytes
+            assert len(answer.registers) == (0 if request.function == 0x10 else request.shape[2] // 2)
+        else:
+            assert exceptions_count
+            assert answer.frame[:2] == bytes((9, request.function | 0x80))
+            assert len(answer.frame) == 5
+        assert received.endswith(bytes(matcher.buffer))
+        return
+    taken = matcher.noise_bytes + len(matcher.buffer)
+    assert taken <= len(received) == matcher.received_bytes
 
 
-@given(st.binary(max_size=60), st.integers(0, 0xFFFF), st.data())
-def test_a_valid_reply_in_noise_is_found_however_it_is_cut(noise: bytes, value: int, data: st.DataObject) -> None:
-    request = read_registers(9, READ_INPUT, STATUS, 4)
-    reply = _reply_to(request, value)
+def _begins_a_frame(noise: bytes, reply: bytes) -> bool:
+    """Whether by chance a valid frame begins in the noise, and ends in it or in the reply."""
+    data = noise + reply
+    return any(
+        crc_fits(data[at:end]) for at in range(len(noise)) for end in range(at + 5, len(data) + 1) if end - at <= 260
+    )
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(st.sampled_from(REQUESTS), st.binary(max_size=60), st.integers(0, 0xFFFF), st.data())
+def test_a_valid_reply_in_noise_is_found_however_it_is_cut(
+    request: Request, noise: bytes, value: int, data: st.DataObject
+) -> None:
+    """FRAME 23."""
+    reply = reply_to(request, value)
+    assume(not _begins_a_frame(noise, reply))
     stream = noise + reply
     cuts = sorted(data.draw(st.sets(st.integers(1, len(stream) - 1), max_size=6)))
     matcher = ReplyMatcher(request)
     answers = [matcher.feed(stream[a:b]) for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    assert answers[-1] == Reply(reply, (value,) * 4)
     assert not any(answers[:-1])
+    registers = () if request.function == 0x10 else (value,) * (request.shape[2] // 2)
+    assert answers[-1] == Reply(reply, registers)
+    assert matcher.noise_bytes == len(noise)
 
 
-def test_an_owed_shape_stays_out_of_use_until_its_reply_can_no_longer_come() -> None:
-    quarantine = Quarantine(5.0)
-    first, second = SHAPES[0], SHAPES[1]
-    quarantine.owe(first.shape, None, 100.0)
-    assert not quarantine.free(first.shape, None, 100.1)
-    assert not quarantine.free(first.shape, object(), 104.9)
-    assert quarantine.free(second.shape, None, 100.1)
-    assert quarantine.free(first.shape, None, 105.0)
-
-
-def test_the_same_words_may_be_sent_again_and_other_words_may_not() -> None:
-    quarantine = Quarantine(5.0)
-    move, other = object(), object()
-    shape = write_registers(9, CONTROL, (9, 0, 0)).shape
-    quarantine.owe(shape, move, 100.0)
-    assert quarantine.free(shape, move, 100.1)
-    assert not quarantine.free(shape, other, 100.1)
-    quarantine.owe(shape, other, 100.2)
-    assert not quarantine.free(shape, move, 100.3), "two may answer now"
-
-
-def test_an_exception_counts_only_while_nothing_of_its_function_is_owed() -> None:
-    quarantine = Quarantine(5.0)
-    assert quarantine.exceptions_free(SHAPES[0], None, 100.0)
-    quarantine.owe(SHAPES[2].shape, None, 100.0)
-    assert not quarantine.exceptions_free(SHAPES[0], None, 100.1), "same function, other count"
-    assert quarantine.exceptions_free(SHAPES[1], None, 100.1), "other function"
-
-
-@given(st.lists(st.booleans(), max_size=200), st.floats(0.05, 0.3))
-def test_a_silent_device_is_asked_again_within_two_seconds_and_always_with_an_unused_shape(
-    answers: list[bool], timeout_s: float
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(st.sampled_from(REQUESTS), st.lists(_pieces(), min_size=1, max_size=6), st.data())
+def test_the_pieces_in_which_bytes_arrive_do_not_change_what_they_mean(
+    request: Request, chunks: list[bytes], data: st.DataObject
 ) -> None:
-    """Two quick failures, one last chance, then spaced: what the supervisor does."""
-    quarantine, now_s, failures = Quarantine(5.0), 1000.0, 0
-    for answered in answers:
-        free = [each for each in SHAPES if quarantine.free(each.shape, None, now_s)]
-        assert free
-        if answered:
-            failures, now_s = 0, now_s + 5.0
-            continue
-        failures += 1
-        quarantine.owe(free[0].shape, None, now_s)
-        now_s += timeout_s
-        wait_s = quarantine.spacing_s(SHAPES, now_s) if failures >= 2 else 0.0
-        assert wait_s < 1.7
-        now_s += wait_s
+    """FRAME 20: adapters merge and split. Fed byte by byte, the same frames are taken as when fed at once."""
+    stream = b"".join(chunks)
+    whole, by_byte = ReplyMatcher(request), ReplyMatcher(request)
+    answer = whole.feed(stream)
+    answers = [each for byte in stream if (each := by_byte.feed(bytes([byte]))) is not None]
+    assert answers[:1] == ([answer] if answer is not None else [])
+
+
+def test_a_floating_line_costs_little_time_however_it_arrives() -> None:
+    """0xFF begins a frame at every byte. What was looked at in vain is not looked at again."""
+    matcher = ReplyMatcher(read_registers(9, READ_INPUT, STATUS, 4))
+    checked = 0
+
+    def counting(frame: bytes) -> bool:
+        nonlocal checked
+        checked += 1
+        return crc_fits(frame)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gripperd.modbus.transaction.crc_fits", counting)
+        for _ in range(2000):
+            assert matcher.feed(b"\xff") is None
+    assert checked <= 2000
+
+
+def test_long_frames_of_another_unit_are_skipped_whole() -> None:
+    """A neighbour with 125 registers; its registers look like our reply."""
+    request = read_registers(9, READ_INPUT, STATUS, 4)
+    inner = reply_to(request, 0x1111)
+    long = seal(bytes((8, 0x03, 250)) + (inner * 20)[:250])
+    matcher = ReplyMatcher(request)
+    assert matcher.feed(long) is None
+    assert matcher.foreign_frames == 1
+    assert matcher.feed(reply_to(request, 0x2222)) == Reply(reply_to(request, 0x2222), (0x2222,) * 4)
