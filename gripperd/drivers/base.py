@@ -124,6 +124,7 @@ class AckKind(Enum):
     """How the device answered to bytes that command it."""
 
     ACKNOWLEDGED = "acknowledged"
+    UNPROVEN = "acknowledged, but perhaps another command"
     SILENT = "not acknowledged"
     REFUSED = "refused by the device"
     LINK = "not sent"

@@ -18,7 +18,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gripperd.contract import Code, CommandReply, Link, Outcome
+from gripperd.contract import Code, CommandPhase, CommandReply, Link, Outcome
 from gripperd.contract.requests import Activate, Command
 from gripperd.drivers.base import Ack, AckKind, Plan, Step
 from gripperd.gripper.core import Core
@@ -27,6 +27,10 @@ from gripperd.gripper.ledger import Measured, Record
 FENCED = "discarded by a stop"
 WRITE_ATTEMPTS = 3
 """How often a write is sent at most. It is absolute, so that a second copy does no harm."""
+SHOWN = frozenset(
+    {Outcome.REACHED, Outcome.CONTACT, Outcome.CLOSED_EMPTY, Outcome.WIDTH_MISMATCH, Outcome.STALLED, Outcome.FAULT}
+)
+"""Outcomes that the status itself told."""
 
 
 class _Then(Enum):
@@ -34,6 +38,7 @@ class _Then(Enum):
 
     NEXT_STEP = "acknowledged"
     AGAIN = "perhaps another attempt"
+    LOOK = "the status has to tell"
     OVER = "answered"
 
 
@@ -162,6 +167,8 @@ class Dispatcher:
         """Send one write. True: it was acknowledged and the next may follow."""
         for attempt in range(1, WRITE_ATTEMPTS + 1):
             then = await self._attempt(queued, plan, step, last, final=attempt == WRITE_ATTEMPTS)
+            if then is _Then.LOOK:
+                await self._look(queued)
             if then is not _Then.AGAIN:
                 return then is _Then.NEXT_STEP
             if not await self._may_try_again(queued, plan):
@@ -189,11 +196,26 @@ class Dispatcher:
                 return True
             if queued.fenced or not record.open or core.link is Link.DOWN:
                 break
-        done = not record.open and core.fresh and not queued.fenced
-        text = "not acknowledged, but the status shows how it ended" if done else "sent, but not acknowledged"
-        queued.answer(core.reply(Code.ACCEPTED if done else Code.NOT_CONFIRMED, text, record))
-        self._replace(record)
+        self._answer_by_status(queued, record)
         return False
+
+    async def _look(self, queued: _Queued) -> None:
+        """An acknowledgement came that may be another's. Another copy would not help: only the status can tell."""
+        record = queued.record
+        assert record is not None
+        while record.phase is CommandPhase.PENDING and not queued.fenced and self._core.link is Link.UP:
+            await self._core.next_round()
+        self._answer_by_status(queued, record)
+
+    def _answer_by_status(self, queued: _Queued, record: Record) -> None:
+        outcome = self._core.ledger.outcome(record.seq)
+        shown = record.phase is CommandPhase.EXECUTING or (outcome is not None and outcome.outcome in SHOWN)
+        if shown and not queued.fenced:
+            queued.answer(self._core.reply(Code.ACCEPTED, "the status shows that the device took it up", record))
+        else:
+            text = FENCED if queued.fenced else "neither an acknowledgement nor the status tells that it was taken up"
+            queued.answer(self._core.reply(Code.NOT_CONFIRMED, f"sent, but not acknowledged: {text}", record))
+        self._replace(record)
 
     def _began(self, queued: _Queued, plan: Plan) -> bool:
         """The wire is about to send; also called for every further attempt."""
@@ -215,7 +237,7 @@ class Dispatcher:
             queued.answer(core.reply(Code.FENCED, FENCED) if withdrawn else core.reply(Code.LINK_DOWN, ack.text))
             return _Then.OVER
         acknowledged = ack.kind is AckKind.ACKNOWLEDGED
-        if acknowledged and not last and not queued.fenced:
+        if ack.kind in (AckKind.ACKNOWLEDGED, AckKind.UNPROVEN) and not last and not queued.fenced:
             return _Then.NEXT_STEP
         if ack.kind is AckKind.REFUSED:
             self._refused(record, ack)
@@ -224,6 +246,8 @@ class Dispatcher:
         if last or queued.fenced:
             plan.tracker.sent(core.clock.monotonic(), acknowledged and last)
         core.wake.set()
+        if ack.kind is AckKind.UNPROVEN and not queued.fenced:
+            return _Then.LOOK
         if ack.kind is AckKind.SILENT and not final and not queued.fenced:
             return _Then.AGAIN
         self._replace(record)

@@ -129,7 +129,7 @@ class Stopper:
         self._in_flight = []
         if ack.kind is AckKind.ACKNOWLEDGED:
             self._acknowledged(stops)
-        elif ack.kind in (AckKind.SILENT, AckKind.REFUSED):
+        elif ack.kind in (AckKind.SILENT, AckKind.UNPROVEN, AckKind.REFUSED):
             loop = asyncio.get_running_loop()
             self._repeat_alarm = self._repeat_alarm or loop.call_later(REPEAT_DELAY_S, self._repeat_now)
         elif ack.kind is AckKind.LINK:

@@ -7,7 +7,8 @@ Rules
    waits for at most the transaction in flight.
    A poll whose reply is overdue is given up for it (exchange.py).
 3. A job is asked what to send at the very moment of sending. It may withdraw then, and costs nothing.
-4. After anything but a clean reply the line is read until it is silent before the next request.
+4. After anything but a clean reply the line is read until it is silent before the next request. Where no byte came at
+   all, the wait for the reply was that silence.
 5. A reply counts only if its shape was free (transaction.py). A poll without a free shape is not sent. A command or
    stop without one is sent, and its answer is reported as not proven.
 6. Nothing here waits without a limit.
@@ -142,6 +143,11 @@ class Bus:
     def spacing_s(self, requests: Sequence[Request]) -> float:
         """How long to wait [s] before one of these requests is sent again after a failure."""
         return self.quarantine.spacing_s(requests, self._clock.monotonic())
+
+    def unused(self, requests: Sequence[Request]) -> int:
+        """How many of these requests have a shape that is free now."""
+        now_s = self._clock.monotonic()
+        return sum(self.quarantine.free(each.shape, None, now_s) for each in requests)
 
     async def run(self) -> None:
         """Own the line until cancelled."""

@@ -7,6 +7,7 @@ reading and writing never block.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
 import os
@@ -95,6 +96,8 @@ class SerialLine:
         port, self._port = self._port, None
         if port is not None:
             asyncio.get_running_loop().remove_reader(port.fileno())
+            with contextlib.suppress(OSError, termios.error, serial.SerialException):
+                port.reset_output_buffer()  # else the kernel may hold the close back until a stuck adapter has sent it
             port.close()
 
     def _read(self) -> None:

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from gripperd.contract import Activation, Code, Event, GraspState, GripperState, Link, MotionState, Outcome
 from gripperd.contract.requests import Grip, Move, Open
+from gripperd_sim.rg75 import Rg75
 from tests.support.rig import Rig
 from tests.support.virtual_time import run_virtual
 
@@ -187,25 +188,53 @@ def test_a_write_whose_acknowledgements_are_lost_is_not_confirmed_but_followed()
     run_virtual(scenario())
 
 
+class _LosesWrites:
+    """A device that writes do not reach any more."""
+
+    def __init__(self, device: Rg75) -> None:
+        self._device = device
+
+    def handle(self, frame: bytes, now_s: float) -> bytes | None:
+        return None if frame[1] == 0x10 else self._device.handle(frame, now_s)
+
+
+async def _command_whose_acknowledgements_are_late(rig: Rig) -> None:
+    """Its three attempts are acknowledged 0.35 s late: while the next command waits for its own."""
+    await rig.activate()
+    rig.line.fault = lambda request, reply: [] if reply is None else [(0.35 if request[1] == 0x10 else 0.0, reply)]
+    first = await rig.reply(Move(opening_width_m=0.075, relative_speed=0.05))
+    assert first.code is Code.NOT_CONFIRMED
+
+
 def test_a_late_acknowledgement_is_not_taken_for_the_next_commands() -> None:
-    """SLAVE 89: the write of the second command is lost; the first one's acknowledgement comes in its place."""
+    """SLAVE 89: the second command never reaches the device; the first one's acknowledgement comes in its place."""
 
     async def scenario() -> None:
         async with Rig() as rig:
-            await rig.activate()
-            writes = [0]
-
-            def fault(request: bytes, reply: bytes | None) -> list[tuple[float, bytes]]:
-                if reply is None or request[1] != 0x10:
-                    return [] if reply is None else [(0.0, reply)]
-                writes[0] += 1
-                return [(0.35, reply)] if writes[0] <= 3 else []
-
-            rig.line.fault = fault
-            first = await rig.reply(Move(opening_width_m=0.075, relative_speed=0.05))
-            assert first.code is Code.NOT_CONFIRMED
+            await _command_whose_acknowledgements_are_late(rig)
+            rig.line.units = {9: _LosesWrites(rig.device)}
             second = await rig.reply(Move(opening_width_m=0.07, relative_speed=0.04))
-            assert second.code is Code.NOT_CONFIRMED, "an acknowledgement came, but it was the first one's"
+            assert second.code is Code.NOT_CONFIRMED
+            assert rig.bus.counters.unproven_replies == 1
+            assert (await rig.outcome(second)).outcome is Outcome.UNCONFIRMED
+
+    run_virtual(scenario())
+
+
+def test_where_an_acknowledgement_proves_nothing_the_status_can() -> None:
+    """TRANS: one lost acknowledgement must not make every command of the next seconds fail."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await _command_whose_acknowledgements_are_late(rig)
+            rig.line.fault = None
+            await rig.stop()
+            await asyncio.sleep(0.3)
+            for width_m in (0.01, 0.07, 0.02, 0.06):
+                reply = await rig.reply(Move(opening_width_m=width_m, relative_speed=1.0))
+                assert reply.ok, reply
+                assert (await rig.outcome(reply)).outcome is Outcome.REACHED
+            assert rig.bus.counters.unproven_replies >= 3
 
     run_virtual(scenario())
 

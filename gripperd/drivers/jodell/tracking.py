@@ -36,6 +36,7 @@ from gripperd.drivers.jodell.table import (
     STA_ACTIVE,
 )
 
+NOT_SHOWN = ended(Outcome.UNCONFIRMED, "the device showed no sign that it took the command up")
 MOVED_COUNTS = 2
 """A smaller change of the position can be noise of the encoder [counts]."""
 
@@ -121,7 +122,7 @@ class MotionTracker(CommandTracker):
             return ended(Outcome.FAULT, "the device is no longer active: it was restarted or disabled")
         if status.moving:
             proven = self._taken_up or self._motion_is_new(status, settled)
-            verdict = TAKEN_UP if proven else UNCHANGED
+            verdict = TAKEN_UP if proven else NOT_SHOWN if settled else UNCHANGED
         elif self._taken_up:
             verdict = self._rest_after_motion(status, settled)
         else:
@@ -160,7 +161,7 @@ class MotionTracker(CommandTracker):
             return UNCHANGED
         if self.led_here(status):
             return self.end(status)
-        return ended(Outcome.UNCONFIRMED, "the device showed no sign that it took the command up")
+        return NOT_SHOWN
 
     def _rest_is_new(self, status: Status) -> bool:
         context, before = self.context, self.context.before
