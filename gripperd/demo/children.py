@@ -40,8 +40,9 @@ async def child(
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run a program for the time of the block. ready: told all of its output so far. Raises DemoError."""
     with log.open("wb") as output:
+        # Of a session of its own: Ctrl-C on the terminal reaches the demo alone, which ends its children in order.
         process = await asyncio.create_subprocess_exec(
-            *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output
+            *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     try:
         deadline_s = time.monotonic() + START_LIMIT_S

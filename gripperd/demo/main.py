@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -148,7 +149,17 @@ async def _running(folder: Path, names: Sequence[str], tell: bool) -> AsyncItera
         yield Demo(folder, broker, client, Board(infos))
 
 
+def _end_when_told() -> None:
+    """A closed terminal and `kill` end the demo like Ctrl-C does: nothing is left behind. `nohup` keeps its meaning."""
+    task = asyncio.current_task()
+    assert task is not None
+    for told in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(told) is signal.SIG_DFL:
+            asyncio.get_running_loop().add_signal_handler(told, task.cancel)
+
+
 async def _demo(folder: Path, names: Sequence[str], once: bool, live: bool) -> bool:
+    _end_when_told()
     async with _running(folder, names, tell=True) as demo:
         first = asyncio.Event()
         followers = [asyncio.create_task(demo.follow_states(name)) for name in names]
@@ -185,7 +196,8 @@ def run_demo(once: bool, grippers: Sequence[str]) -> int:
             text = "no state came over MQTT in time" if isinstance(error, TimeoutError) else error
             print(f"gripperd demo: {text}", file=sys.stderr)
             return 1
-        except KeyboardInterrupt:
-            print("demo: ended", file=sys.stderr)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                print("demo: ended", file=sys.stderr)
             return 0
     return 0 if good else 1

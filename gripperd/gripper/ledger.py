@@ -90,9 +90,9 @@ class Ledger:
         self.current = record
 
     def replaced(self) -> list[Record]:
-        """Take what waited for the current command's dispatch to be over."""
+        """Take what waited for the current command's dispatch to be over, and has no outcome yet."""
         replaced, self._replaced = self._replaced, []
-        return replaced
+        return [record for record in replaced if record.open]
 
     def restore(self, record: Record) -> None:
         """The device refused the current command: what it replaced goes on."""

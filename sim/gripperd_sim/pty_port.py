@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import termios
 import time
@@ -123,6 +124,7 @@ class PtyPort:
             data = os.read(master, READ_BYTES)
         except OSError:
             return
+        self._forget_exclusive_use()
         now_s = time.monotonic()
         one_s = self._character_s()
         begin_s = max(now_s, self._heard_until_s)
@@ -133,6 +135,13 @@ class PtyPort:
                 self._timeline.at(heard_s, partial(self._handle, framed.data))
             else:
                 self._handle(framed.data, now_s)
+
+    def _forget_exclusive_use(self) -> None:
+        """A real port forgets its client's TIOCEXCL with the last close. This one is never closed by all, and a client
+        that was killed would shut its successor out, so the mark is taken off while the client lives.
+        """
+        if self._slave is not None:
+            fcntl.ioctl(self._slave, termios.TIOCNXCL)
 
     def _character_s(self) -> float:
         return character_s(self._wire.baudrate) if self._paced else 0.0

@@ -84,6 +84,21 @@ def test_on_a_terminal_it_shows_the_live_view_until_it_is_interrupted(tmp_path: 
     _check_nothing_is_left(tmp_path)
 
 
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_kill_and_a_closed_terminal_leave_nothing_behind(told: signal.Signals, tmp_path: Path) -> None:
+    child = await asyncio.create_subprocess_exec(
+        *COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    assert child.stdout is not None
+    async with asyncio.timeout(LIMIT_S):
+        while b"as expected" not in await child.stdout.readline():
+            assert not child.stdout.at_eof()
+        child.send_signal(told)
+        _, err = await child.communicate()
+    assert (child.returncode, err.decode()) == (0, "demo: ended\n")
+    _check_nothing_is_left(tmp_path)
+
+
 def test_an_unknown_demo_gripper_is_named_with_the_valid_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_demo(once=True, grippers=["rg57"]) == 2
     assert "valid: rg75" in capsys.readouterr().err

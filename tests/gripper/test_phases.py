@@ -80,3 +80,13 @@ def test_who_waits_is_told_and_who_leaves_is_not() -> None:
     assert [outcome.outcome for outcome in told] == [Outcome.CONTACT]
     assert not left
     assert not ledger.await_outcome(record.seq, told.append)
+
+
+def test_what_has_its_outcome_already_waits_for_nothing() -> None:
+    ledger, told = _ledger()
+    old, new = ledger.number(Verb.GRIP), ledger.number(Verb.ACTIVATE)
+    ledger.begin(old)
+    ledger.begin(new)
+    ledger.finish(old, Outcome.CONTACT)
+    assert ledger.replaced() == []
+    assert [outcome.command_seq for outcome in told] == [old.seq]

@@ -61,7 +61,7 @@ LOSS_WEIGHT = 0.1
 LOSS_MARGIN = 2.0
 """Factor on that share: it is an average, and luck has runs."""
 SHAPES_IN_RESERVE = 2
-"""With more unused shapes than these a good round is followed at the normal rate."""
+"""With more unused shapes than these a single loss is followed at the normal rate."""
 LOST_IN_A_ROW = 2
 """So many losses in a row, and the next reply is expected to be lost too."""
 
@@ -332,9 +332,10 @@ class JodellDriver:
 
     def spacing_s(self) -> float:
         """How long to wait [s] before the next round: the more replies are lost, the longer."""
-        if not self._lost_in_a_row and self._bus.unused(self._reads) > SHAPES_IN_RESERVE:
+        silent = self._lost_in_a_row >= LOST_IN_A_ROW
+        if not silent and self._bus.unused(self._reads) > SHAPES_IN_RESERVE:
             return 0.0
-        expected_loss = 1.0 if self._lost_in_a_row >= LOST_IN_A_ROW else min(1.0, LOSS_MARGIN * self._loss)
+        expected_loss = 1.0 if silent else min(1.0, LOSS_MARGIN * self._loss)
         return expected_loss * self._bus.spacing_s(self._reads)
 
 
