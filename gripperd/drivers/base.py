@@ -88,7 +88,6 @@ class Progress(Enum):
     UNCHANGED = "unchanged"
     TAKEN_UP = "taken up"
     ENDED = "ended"
-    REPEAT = "repeat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,6 @@ class Verdict:
 
 UNCHANGED = Verdict(Progress.UNCHANGED)
 TAKEN_UP = Verdict(Progress.TAKEN_UP)
-REPEAT = Verdict(Progress.REPEAT)
 
 
 def ended(outcome: Outcome, message: str = "") -> Verdict:
@@ -209,6 +207,9 @@ class Driver(Protocol):
 
     def stop(self, began: Callable[[], bool], ended: Callable[[Ack], None]) -> None:
         """Queue the stop that fits the device's activation before everything else. No queue, lock or encoding."""
+
+    def stop_misread(self) -> bool:
+        """Whether the device took the last stop for a command to move. It must be cancelled at once."""
 
     def track_stop(self, before: Before) -> Tracker:
         """Follow the stop that was just sent."""

@@ -15,21 +15,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from gripperd.contract import Code, CommandPhase, CommandReply, Link, Outcome
 from gripperd.contract.requests import Activate, Command
 from gripperd.drivers.base import Ack, AckKind, Plan, Step
 from gripperd.gripper.core import Core
-from gripperd.gripper.ledger import Measured, Record
+from gripperd.gripper.ledger import Record
 
 FENCED = "discarded by a stop"
 WRITE_ATTEMPTS = 3
 """How often a write is sent at most. It is absolute, so that a second copy does no harm."""
-SHOWN = frozenset(
-    {Outcome.REACHED, Outcome.CONTACT, Outcome.CLOSED_EMPTY, Outcome.WIDTH_MISMATCH, Outcome.STALLED, Outcome.FAULT}
-)
+SHOWN = frozenset({Outcome.REACHED, Outcome.CONTACT, Outcome.CLOSED_EMPTY, Outcome.WIDTH_MISMATCH, Outcome.STALLED})
 """Outcomes that the status itself told."""
 
 
@@ -40,6 +38,7 @@ class _Then(Enum):
     AGAIN = "perhaps another attempt"
     LOOK = "the status has to tell"
     OVER = "answered"
+    REPLAN = "nothing was sent"
 
 
 @dataclass(eq=False, slots=True)
@@ -47,8 +46,9 @@ class _Queued:
     command: Command
     reply: asyncio.Future[CommandReply]
     fenced: bool = False
+    again: bool = False
     record: Record | None = None
-    acks: list[Ack] = field(default_factory=list)
+    frames: int = 0
 
     def answer(self, reply: CommandReply) -> None:
         if not self.reply.done():
@@ -98,7 +98,8 @@ class Dispatcher:
         while True:
             self._work.clear()
             while self._queue:
-                await self._clear.wait()
+                while not self._clear.is_set():
+                    await self._clear.wait()
                 if self._queue:
                     await self._send_next()
             await self._work.wait()
@@ -115,7 +116,10 @@ class Dispatcher:
     async def _send_next(self) -> None:
         queued = self._sending = self._queue.popleft()  # from here on a stop finds it there
         try:
-            await self._send(queued)
+            queued.again = True
+            while queued.again:
+                queued.again = False
+                await self._send(queued)
         finally:
             self._sending = None
 
@@ -132,7 +136,9 @@ class Dispatcher:
             return
         core = self._core
         plan = core.driver.plan(queued.command, core.before())
-        if plan.continues or not plan.steps:
+        current = core.ledger.current
+        same = plan.continues and current is not None and current.open and current.verb is queued.command.verb
+        if same or not plan.steps:
             self._accept_unsent(queued, plan)
             return
         for step in plan.steps:
@@ -151,12 +157,8 @@ class Dispatcher:
             for replaced in ledger.replaced():
                 ledger.finish(replaced, Outcome.SUPERSEDED, "the same command was given again")
         else:
-            ledger.finish(record, Outcome.REACHED, plan.message, self._measured())
+            ledger.finish(record, Outcome.REACHED, plan.message)
         queued.answer(self._core.reply(Code.ACCEPTED, plan.message or "the device does this already", record))
-
-    def _measured(self) -> Measured:
-        latest = self._core.latest
-        return Measured(latest.width_m, latest.grasp) if latest is not None and self._core.fresh else Measured()
 
     def _deadline_s(self, command: Command) -> float:
         config = self._core.driver.config
@@ -169,10 +171,15 @@ class Dispatcher:
             then = await self._attempt(queued, plan, step, last, final=attempt == WRITE_ATTEMPTS)
             if then is _Then.LOOK:
                 await self._look(queued)
+            if then is _Then.REPLAN:
+                queued.again = True
+                return False
             if then is not _Then.AGAIN:
                 return then is _Then.NEXT_STEP
-            if not await self._may_try_again(queued, plan):
+            if not await self._may_try_again(queued):
                 return False
+        assert queued.record is not None  # a command without one is planned anew
+        self._answer_by_status(queued, queued.record)
         return False
 
     async def _attempt(self, queued: _Queued, plan: Plan, step: Step, last: bool, final: bool) -> _Then:
@@ -183,10 +190,10 @@ class Dispatcher:
             if not over.done():
                 over.set_result(then)
 
-        self._core.driver.send(step, queued, lambda: self._began(queued, plan), ended)
+        self._core.driver.send(step, step, lambda: self._began(queued, plan), ended)
         return await over
 
-    async def _may_try_again(self, queued: _Queued, plan: Plan) -> bool:
+    async def _may_try_again(self, queued: _Queued) -> bool:
         """Look first. False: the command was answered, since there is nothing left to send."""
         core, record = self._core, queued.record
         assert record is not None
@@ -218,9 +225,16 @@ class Dispatcher:
         self._replace(record)
 
     def _began(self, queued: _Queued, plan: Plan) -> bool:
-        """The wire is about to send; also called for every further attempt."""
+        """The wire is about to send; also called for every further attempt. What was known when the command was queued
+        may be over: a round may have failed since, or shown another device.
+        """
         if queued.fenced or (queued.record is None and queued.reply.cancelled()):
             return False
+        if not self._core.fresh or self._core.link is Link.DOWN or (queued.record and not queued.record.open):
+            return False
+        if queued.record is None and self._refusal(queued.command) is not None:
+            return False
+        queued.frames += 1
         if queued.record is None:
             ledger = self._core.ledger
             record = queued.record = ledger.number(queued.command.verb)
@@ -234,13 +248,17 @@ class Dispatcher:
         core, record = self._core, queued.record
         if record is None:  # no byte went out
             withdrawn = ack.kind is AckKind.WITHDRAWN
+            if withdrawn and not queued.fenced and not queued.reply.done():
+                return _Then.REPLAN
             queued.answer(core.reply(Code.FENCED, FENCED) if withdrawn else core.reply(Code.LINK_DOWN, ack.text))
             return _Then.OVER
         acknowledged = ack.kind is AckKind.ACKNOWLEDGED
+        if ack.kind is AckKind.WITHDRAWN and not queued.fenced:
+            return _Then.AGAIN
         if ack.kind in (AckKind.ACKNOWLEDGED, AckKind.UNPROVEN) and not last and not queued.fenced:
             return _Then.NEXT_STEP
         if ack.kind is AckKind.REFUSED:
-            self._refused(record, ack)
+            self._refused(queued, record, ack)
             queued.answer(core.reply(Code.DEVICE_FAULT, ack.text, record))
             return _Then.OVER
         if last or queued.fenced:
@@ -264,8 +282,12 @@ class Dispatcher:
             for replaced in self._core.ledger.replaced():
                 self._core.ledger.finish(replaced, Outcome.SUPERSEDED, f"replaced by command {record.seq}")
 
-    def _refused(self, record: Record, ack: Ack) -> None:
+    def _refused(self, queued: _Queued, record: Record, ack: Ack) -> None:
+        """What it replaced goes on only if this was the first frame: an earlier one may have been taken up."""
         ledger = self._core.ledger
         if record.open:
             ledger.finish(record, Outcome.FAULT, ack.text)
-        ledger.restore(record)
+        if queued.frames == 1:
+            ledger.restore(record)
+        else:
+            self._replace(record)

@@ -34,6 +34,7 @@ class _Stop:
     reply: asyncio.Future[CommandReply]
     asked_s: float
     alarm: asyncio.TimerHandle | None = None
+    tried: bool = False
 
     def answer(self, reply: CommandReply) -> None:
         if not self.reply.done():
@@ -50,6 +51,7 @@ class Stopper:
         self._undelivered: list[_Stop] = []
         self._in_flight: list[_Stop] = []
         self._delivered: list[_Stop] = []
+        self._last: _Stop | None = None
         self._repeat_alarm: asyncio.TimerHandle | None = None
         clear.set()
 
@@ -63,12 +65,23 @@ class Stopper:
             return stop.reply
         self._undelivered.append(stop)
         self._clear.clear()
+        if self._repeat_alarm is not None:  # a new stop waits for nobody's repetition
+            self._repeat_alarm.cancel()
+            self._repeat_alarm = None
         self._deliver()
         stop.alarm = loop.call_later(core.driver.config.stop_confirm_limit_s, self._out_of_time, stop)
         return stop.reply
 
+    @property
+    def urgent(self) -> bool:
+        """Whether a stop waits for its acknowledgement or for standstill: the status is wanted without delay."""
+        return bool(self._undelivered or self._delivered)
+
     def round_ended(self) -> None:
         """A round brought a valid status: what waited for it can be decided now."""
+        if self._core.driver.stop_misread() and self._last is not None and self._last not in self._undelivered:
+            self._last.tried, self._last.asked_s = False, self._core.clock.monotonic()
+            self._undelivered.append(self._last)  # as its status wants it now; it was answered long ago
         if not self._undelivered:
             return
         if self._core.driver.stop_kind() is StopKind.NOTHING:
@@ -89,22 +102,17 @@ class Stopper:
         for stop in stops:
             self._finish(stop, outcome, message, measured)
 
-    def repeat(self) -> None:
-        """The device took the stop for something else: send it again, as its status wants it now."""
-        self._undelivered = self._delivered + self._undelivered
-        self._delivered = []
-        self._deliver()
-
     def _deliver(self) -> None:
         """Put the stop on the wire's first lane if its word is known, else have the status read."""
         core = self._core
         oldest_s = core.clock.monotonic() - core.driver.config.stop_lifetime_s
-        expired = [stop for stop in self._undelivered if stop.asked_s < oldest_s]
-        for stop in expired:
-            self._undelivered.remove(stop)
+        while self._undelivered and self._undelivered[0].asked_s < oldest_s:  # in the order of their asking
+            stop = self._undelivered.pop(0)
             self._finish(stop, Outcome.UNCONFIRMED, "could not be delivered in time, given up")
             self._end_replaced(Outcome.UNCONFIRMED, f"a stop ({stop.record.seq}) was sent, and never acknowledged")
         waits = self._repeat_alarm is not None or self._in_flight  # polls must get their turn between two attempts
+        if self._undelivered and self._undelivered[-1].tried and not core.fresh:
+            waits = True  # a device that restarted would take a repetition for an enable: look first
         if self._undelivered and not waits and core.driver.stop_kind() is StopKind.WRITE:
             core.driver.stop(self._began, self._ended)
         if not self._undelivered:
@@ -117,6 +125,9 @@ class Stopper:
             return False
         core = self._core
         self._in_flight = list(self._undelivered)
+        for stop in self._in_flight:
+            stop.tried = True
+        self._last = self._in_flight[-1]
         before = core.before()
         record = self._in_flight[-1].record
         if record.phase is CommandPhase.NONE:
@@ -141,7 +152,8 @@ class Stopper:
 
     def _acknowledged(self, stops: list[_Stop]) -> None:
         core = self._core
-        self._undelivered = [stop for stop in self._undelivered if stop not in stops]
+        acknowledged = set(map(id, stops))
+        self._undelivered = [stop for stop in self._undelivered if id(stop) not in acknowledged]
         self._delivered += [stop for stop in stops if stop.record.open]
         tracker = stops[-1].record.tracker
         assert tracker is not None
@@ -171,7 +183,10 @@ class Stopper:
         text = f"the device did not acknowledge the stop within {limit_s} s; it is still being repeated"
         stop.answer(self._core.reply(Code.NOT_CONFIRMED, f"{text} ({self._core.trouble})", stop.record))
         self._finish(stop, Outcome.UNCONFIRMED, f"no standstill seen within {limit_s} s")
-        self._delivered = [other for other in self._delivered if other is not stop]
+        if stop in self._delivered:
+            self._delivered.remove(stop)
+        if len(self._undelivered) > 1 and self._undelivered[0] is stop:
+            self._undelivered.pop(0)  # a newer one is being repeated, which does for both
 
     def _finish(self, stop: _Stop, outcome: Outcome, message: str, measured: Measured = NOT_MEASURED) -> None:
         if outcome is not Outcome.LINK_LOST and stop.alarm is not None:

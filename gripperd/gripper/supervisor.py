@@ -99,7 +99,8 @@ class Gripper:
         return self._dispatcher.accept(command)
 
     def stop(self) -> asyncio.Future[CommandReply]:
-        """Stop, now."""
+        """Stop, now. Nothing is activated by itself after somebody asked for a stop."""
+        self._activate_on_start = False
         return self._stopper.raise_stop()
 
     async def run(self) -> None:
@@ -117,7 +118,7 @@ class Gripper:
     async def _round(self) -> None:
         loop = asyncio.get_running_loop()
         over: asyncio.Future[None] = loop.create_future()
-        now = self._begin_round()
+        now, told = self._begin_round(), False
 
         def began() -> bool:
             nonlocal now
@@ -125,22 +126,27 @@ class Gripper:
             return True
 
         def ended(observation: Observation | None, text: str) -> None:
-            self._ended(now, observation, text)
+            if not told:
+                self._ended(now, observation, text)
             if not over.done():
                 over.set_result(None)
 
+        def overdue() -> None:
+            """The round waits for longer than the link may be silent: it has failed, and the link is down."""
+            nonlocal told
+            if self._core.link is Link.UP and self._is_silent():
+                told = True
+                self._core.fresh = False
+                self._failed(now)
+                self._core.round_ended()
+
         self.driver.poll(began, ended)
         silence_s = self._last_answer_s + self.driver.config.link_down_after_s - self._clock.monotonic()
-        alarm = loop.call_later(max(0.0, silence_s), self._check_link)
+        alarm = loop.call_later(max(0.0, silence_s), overdue)
         try:
             await over
         finally:
             alarm.cancel()
-
-    def _check_link(self) -> None:
-        """The round waits behind others for longer than the link may be silent: it is down all the same."""
-        if self._core.link is Link.UP and self._is_silent():
-            self._failed(self._begin_round())
 
     def _is_silent(self) -> bool:
         return (
@@ -175,7 +181,7 @@ class Gripper:
         if self._core.link is Link.DOWN:
             return self._due_s + max(DOWN_POLL_PERIOD_S, self.driver.spacing_s())
         period_s = self._period_s()
-        spaced_s = self._due_s + max(period_s, self.driver.spacing_s())
+        spaced_s = self._due_s + (period_s if self._stopper.urgent else max(period_s, self.driver.spacing_s()))
         last_chance_s = self._last_answer_s + LAST_CHANCE * self.driver.config.link_down_after_s
         return min(spaced_s, max(last_chance_s, self._due_s + period_s))
 
@@ -221,8 +227,6 @@ class Gripper:
         return verdict
 
     def _act_on(self, verdict: Verdict, record: Record, measured: Measured) -> None:
-        if verdict.progress is Progress.REPEAT:
-            self._stopper.repeat()
         if verdict.progress is not Progress.ENDED or verdict.outcome is None:
             return
         if record.verb is Verb.STOP:

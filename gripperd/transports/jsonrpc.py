@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -47,7 +48,7 @@ def parse_line(line: bytes) -> Call:
     if not isinstance(request, dict):
         raise BadRequestError(INVALID_REQUEST, "a request is a JSON object")
     request_id = request.get("id", NO_ID)
-    known_id = request_id if isinstance(request_id, (str, int, float)) and not isinstance(request_id, bool) else None
+    known_id = request_id if _can_be_an_id(request_id) else None
     if request_id is not NO_ID and request_id is not None and known_id is None:
         raise BadRequestError(INVALID_REQUEST, "id is a string or a number")
     if request.get("jsonrpc") != "2.0":
@@ -58,6 +59,13 @@ def parse_line(line: bytes) -> Call:
     if not isinstance(params, dict):
         raise ParamsError("params is an object of named parameters", known_id, request_id is NO_ID)
     return Call(request_id, method, params)
+
+
+def _can_be_an_id(value: object) -> bool:
+    """A string or a finite number: 1e400 is read as infinity, which no answer could echo."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
 class ParamsError(BadRequestError):

@@ -26,7 +26,7 @@ from pydantic_core import to_json
 
 from gripperd.clock import Clock
 from gripperd.config import DaemonConfig
-from gripperd.contract import MAX_LINE_BYTES, Event, GripperdError, InvalidParamsError, Message, RpcError
+from gripperd.contract import MAX_LINE_BYTES, Event, GripperdError, InvalidParamsError, Message, RpcError, WaitReply
 from gripperd.contract.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
 from gripperd.contract.requests import COMMANDS, Command, Empty, OfGripper, Stop, Subscribe, Unsubscribe, Wait
 from gripperd.contract.service import Service
@@ -47,6 +47,8 @@ log = structlog.get_logger("gripperd.unix_socket")
 
 MAX_SUBSCRIPTIONS = 64
 """Subscriptions per connection."""
+MAX_WAITS = 1024
+"""Outcomes that one connection may wait for at a time."""
 HARD_BUFFER_FACTOR = 8
 """A reader that owes this many times `client_buffer_bytes` is disconnected."""
 STOP_METHOD = "gripper.stop"
@@ -68,6 +70,7 @@ class Connection(asyncio.Protocol):
         self._subscriptions: dict[int, Callable[[], None]] = {}
         self._last_subscription = 0
         self._pending: set[asyncio.Future[Message]] = set()
+        self._waits: set[asyncio.Future[WaitReply]] = set()
         self._half_closed = False
         self._greeting: Callable[[], None] | None = None
         self._transport: asyncio.Transport | None = None
@@ -96,6 +99,8 @@ class Connection(asyncio.Protocol):
         for end in self._subscriptions.values():
             end()
         self._subscriptions.clear()
+        for waiting in tuple(self._waits):
+            waiting.cancel()
         self._transport = None
         self._server.left(self)
 
@@ -180,7 +185,12 @@ class Connection(asyncio.Protocol):
         return self._service.command(command)
 
     def _wait(self, params: Wait) -> Answer:
-        return self._service.wait(params.gripper, params.command_seq, params.timeout_s)
+        if len(self._waits) >= MAX_WAITS:
+            raise InvalidParamsError(f"this connection waits for {MAX_WAITS} outcomes already: subscribe to them")
+        waiting = asyncio.ensure_future(self._service.wait(params.gripper, params.command_seq, params.timeout_s))
+        self._waits.add(waiting)
+        waiting.add_done_callback(self._waits.discard)
+        return waiting
 
     def _subscribe(self, params: Subscribe) -> Answer:
         events = check_subscribe(params)

@@ -46,6 +46,7 @@ PARSE, REQUEST, PARAMS = -32700, -32600, -32602
         (b'{"jsonrpc":"2.0","id":1}', REQUEST),
         (b'{"jsonrpc":"2.0","id":1,"method":7}', REQUEST),
         (b'{"jsonrpc":"2.0","id":true,"method":"daemon.info"}', REQUEST),
+        (b'{"jsonrpc":"2.0","id":1e400,"method":"daemon.info"}', REQUEST),
         (b'{"jsonrpc":"2.0","id":[1],"method":"daemon.info"}', REQUEST),
         (b'{"jsonrpc":"2.0","id":{},"method":"daemon.info"}', REQUEST),
         (b'{"jsonrpc":"2.0","id":1,"method":"daemon.info","params":[]}', PARAMS),

@@ -36,6 +36,7 @@ from gripperd.drivers.jodell.table import (
     RELEASE_OPENING,
     RESET,
     RESET_PAUSE_S,
+    STA_ACTIVATING,
     STA_ACTIVE,
     STATUS,
     STATUS_REGISTERS,
@@ -113,6 +114,7 @@ class JodellDriver:
         self._sent: _Write | None = None
         self._target: int | None = None
         self._word: int | None = None
+        self._stopped_last = False
         self._word_sent_s = 0.0
         self._poll = Job(self._poll_requests, self._poll_done)
         self._poll_began: Callable[[], bool] = lambda: False
@@ -175,11 +177,11 @@ class JodellDriver:
 
     def _plan_activation(self, context: Context, before: Before) -> Plan:
         tracker = ActivationTracker(context)
+        steps = (Step(_Write((RESET,))), Step(_Write((ENABLE,)), pause_s=RESET_PAUSE_S))
         if before.latest is not None and before.latest.activation is Activation.ACTIVE and not self._being_disabled():
             return Plan((), tracker, "active already: the jaws do not move")
         if before.latest is not None and before.latest.activation is Activation.ACTIVATING and self._word == ENABLE:
-            return Plan((), tracker, "the activation runs already", continues=True)
-        steps = (Step(_Write((RESET,))), Step(_Write((ENABLE,)), pause_s=RESET_PAUSE_S))
+            return Plan(steps, tracker, "the activation runs already", continues=True)
         return Plan(steps, tracker, "the jaws sweep their whole stroke: open and close once")
 
     def _plan_motion(self, command: Move | Grip | Open, before: Before) -> Plan:
@@ -226,13 +228,17 @@ class JodellDriver:
                 return ()
             self._sent = write
             self._word, self._word_sent_s = words[0], math.inf
+            self._stopped_last = False
             self._target = words[1] >> 8 if len(words) > 1 else None
             self._stops[ENABLE] = stops
             self._stop.tag = object()  # acknowledgements of stops before this command prove nothing after it
             return request
 
         def done(result: Result) -> None:
-            self._word_sent_s = result.sent_s
+            if result.request is not None:
+                self._word_sent_s = result.sent_s
+                if not (result.ending is Ending.REPLY and result.proven):
+                    self._sent = self._target = None  # nobody knows what the device has now
             ended(_ack(result))
 
         self._bus.submit(Lane.COMMAND, Job(prepare, done, tag=tag))
@@ -258,18 +264,29 @@ class JodellDriver:
 
     def _stop_requests(self) -> Sequence[Request]:
         """The word that stops an active device would enable an inactive one, and start its sweep."""
+        status = self._status
+        if status is None:
+            return ()  # the link was lost while it waited: the status is read first
+        active = policy.activation_of(status) is Activation.ACTIVE
+        self._stop_resets = not active or self._being_disabled()
         if not self._stop_began():
             return ()
-        status = self._status
-        active = status is not None and policy.activation_of(status) is Activation.ACTIVE
-        self._stop_resets = not active or self._being_disabled()
         self._word, self._word_sent_s = RESET if self._stop_resets else None, math.inf
+        self._stopped_last = not self._stop_resets
         self._sent = None
         return self._stops[RESET if self._stop_resets else ENABLE]
 
     def _stop_done(self, result: Result) -> None:
-        self._word_sent_s = result.sent_s
+        if result.request is not None:
+            self._word_sent_s = result.sent_s
         self._stop_ended(_ack(result))
+
+    def stop_misread(self) -> bool:
+        """The last word was the stop of an active device, and the device activates: it was restarted meanwhile, and
+        took the stop for an enable.
+        """
+        status = self._status
+        return self._stopped_last and status is not None and status.activation == STA_ACTIVATING
 
     def track_stop(self, before: Before) -> Tracker:
         """Follow the stop that was just sent."""
@@ -315,9 +332,7 @@ class JodellDriver:
             return
         status = self._status = decode_status(result.registers)
         self._answered = result.request
-        if status.activation == STA_ACTIVE and (
-            self._word == ENABLE or result.sent_s > self._word_sent_s + self.config.take_up_limit_s
-        ):
+        if status.activation == STA_ACTIVE and (result.sent_s > self._word_sent_s + self.config.take_up_limit_s):
             self._word = None  # the activation is over, or the disabling was never taken up
         self._poll_ended(policy.observe(status, self.config.stroke_m, self.config.empty_width_m), "")
 

@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from gripperd.contract import Outcome
-from gripperd.drivers.base import REPEAT, TAKEN_UP, UNCHANGED, Observation, Verdict, ended
+from gripperd.drivers.base import TAKEN_UP, UNCHANGED, Observation, Verdict, ended
 from gripperd.drivers.jodell.registers import Status, fault_of, width_m
 from gripperd.drivers.jodell.table import (
     FAULT_BLOCKS,
@@ -226,9 +226,14 @@ class GripTracker(MotionTracker):
 class ActivationTracker(CommandTracker):
     """Activation: complete only when gSTA is 3, after the device was seen to have begun anew."""
 
+    _seen_reset: bool = False
+
     def _judge(self, status: Status, settled: bool) -> Verdict:
+        self._seen_reset = self._seen_reset or not status.enabled
         if self._sent.at_s is None:
             return UNCHANGED  # the reset is out, the enable is not
+        if not self._seen_reset and not settled:
+            return UNCHANGED  # still what was before the reset
         faults = fault_of(status.faults & FAULT_BLOCKS)
         if faults and (self._taken_up or settled):
             return ended(Outcome.FAULT, faults.text)
@@ -266,8 +271,10 @@ class ReleaseTracker(CommandTracker):
         before = self.context.before
         if status.activation != STA_ACTIVE and not self._taken_up:
             return TAKEN_UP
-        if self._taken_up and status.faults & ~(before.faults if before else 0):
+        if self._taken_up and status.enabled and status.faults & ~(before.faults if before else 0):
             return ended(Outcome.REACHED, "released; activate before the next motion")
+        if self._taken_up and not status.enabled:
+            return ended(Outcome.FAULT, "the device is disabled: it was restarted")
         if settled and not self._taken_up:
             return ended(Outcome.UNCONFIRMED, "the device showed no sign of a release")
         return UNCHANGED
@@ -288,8 +295,6 @@ class StopTracker(CommandTracker):
             return UNCHANGED
         if self.resets:
             return ended(Outcome.STOPPED) if not status.enabled else UNCHANGED
-        if status.activation == STA_ACTIVATING:
-            return REPEAT  # it was restarted meanwhile, and took the stop for an enable: cancel that
         if not status.moving and (settled or self._shows_the_stop(status)):
             return ended(Outcome.STOPPED)
         return UNCHANGED
