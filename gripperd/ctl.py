@@ -6,13 +6,15 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import os
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from gripperd.client import DEFAULT_SOCKET, Client, Gripper, PendingCommand
+from gripperd.client import DEFAULT_SOCKET, AnswerError, Client, Gripper, PendingCommand
 from gripperd.contract import (
+    Code,
     CommandOutcome,
     CommandRefusedError,
     CommandReply,
@@ -47,9 +49,9 @@ _EPILOG = """exit codes:
   1    the command ended otherwise (closed_empty, width_mismatch, stalled, stopped, ...)
   2    wrong usage
   3    refused by the daemon; the code and the reason are printed
-  4    the daemon cannot be reached
+  4    the daemon cannot be reached, or was lost, or speaks another contract
   5    no outcome within --timeout
-  130  interrupted with Ctrl-C; the gripper goes on, `gripperctl stop` halts it
+  130  interrupted with Ctrl-C; the gripper goes on as after --no-wait, `gripperctl stop` halts it
 
 examples:
   gripperctl activate                     the jaws sweep their whole stroke
@@ -57,6 +59,24 @@ examples:
   gripperctl grip --expect-width 0.03 && echo held
   gripperctl --json watch | jq .opening_width_m
 """
+
+
+def _not_negative(text: str) -> float:
+    """A number for argparse: seconds, or a rate."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not possible: give a finite number, 0 or more")
+    return number
+
+
+def _count(text: str) -> int:
+    """A number of things for argparse."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not possible: give a whole number, 0 for no end")
+    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -76,11 +96,15 @@ def _parser() -> argparse.ArgumentParser:
     verbs.add_parser("state", help="the latest round")
     verbs.add_parser("stats", help="counters of the daemon")
     look = verbs.add_parser("watch", help="follow the states; a live table on a terminal, else a line each")
-    look.add_argument("--rate", type=float, default=0.0, metavar="HZ", help="at most this many per second and gripper")
-    look.add_argument("--count", type=int, default=0, metavar="N", help="end after N states")
+    look.add_argument(
+        "--rate", type=_not_negative, default=0.0, metavar="HZ", help="at most this many per second and gripper; 0: all"
+    )
+    look.add_argument("--count", type=_count, default=0, metavar="N", help="end after N states; 0: never")
     ended = verbs.add_parser("wait", help="the outcome of a command by its number")
     ended.add_argument("command_seq", type=int, metavar="SEQ")
-    ended.add_argument("--timeout", type=float, default=DEFAULT_WAIT_S, metavar="S", help="default: %(default)s s")
+    ended.add_argument(
+        "--timeout", type=_not_negative, default=DEFAULT_WAIT_S, metavar="S", help="default: %(default)s s"
+    )
     halt = verbs.add_parser("stop", help="halt; without --gripper all of them")
     halt.add_argument("--all", action="store_true", help="all grippers, also where --gripper is given")
     _add_commands(verbs)
@@ -99,8 +123,15 @@ def _add_commands(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     }
     for name, text in texts.items():
         verb = verbs.add_parser(name, help=text)
-        verb.add_argument("--no-wait", action="store_true", help="return when the device has acknowledged")
-        verb.add_argument("--timeout", type=float, default=DEFAULT_WAIT_S, metavar="S", help="default: %(default)s s")
+        verb.add_argument(
+            "--wait",
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help="for the outcome; --no-wait returns when the device has acknowledged",
+        )
+        verb.add_argument(
+            "--timeout", type=_not_negative, default=DEFAULT_WAIT_S, metavar="S", help="default: %(default)s s"
+        )
         if name == "move":
             verb.add_argument("width_m", type=float, metavar="WIDTH_M", help="clear width [m]")
         if name in ("move", "grip", "open"):
@@ -180,7 +211,10 @@ class Program:
         def tell(state: GripperState) -> None:
             self._tell(state, state_line(state, time.time_ns()))
 
-        await watch(self.client, names, self.options.rate, self.options.count, None if live else tell)
+        try:
+            await watch(self.client, names, self.options.rate, self.options.count, None if live else tell)
+        except BaseExceptionGroup as group:
+            raise _first(group) from None  # several grippers lose the same daemon
         return EXIT_DONE
 
     async def _wait(self) -> int:
@@ -190,6 +224,8 @@ class Program:
         if self.options.gripper is None or self.options.all:
             stopped = await self.client.stop_all()
             self._tell(stopped, "\n".join(_reply_line(reply) for reply in stopped.replies))
+            if len(stopped.replies) > 1 and not self.options.all:
+                print(f"gripperctl: no --gripper given: all {len(stopped.replies)} were told to stop", file=sys.stderr)
             return EXIT_DONE if stopped.ok else EXIT_REFUSED
         stop = await self.gripper.stop()
         self._tell(stop.reply, _reply_line(stop.reply))
@@ -197,13 +233,17 @@ class Program:
 
     async def _command(self) -> int:
         command = await self._give()
-        if self.options.no_wait:
+        if not self.options.wait:
             self._tell(command.reply, _reply_line(command.reply))
             return EXIT_DONE
         if not self.options.json:
             print(_reply_line(command.reply), file=sys.stderr, flush=True)
-        async with _progress(self.gripper, command):
-            outcome = await command.outcome(self.options.timeout)
+        try:
+            async with _progress(self.gripper, command):
+                outcome = await command.outcome(self.options.timeout)
+        except TimeoutError as error:
+            again = _wait_again(command.reply)
+            raise TimeoutError(f"{error}, and goes on: {again} waits again, `gripperctl stop` halts it") from None
         return self._judge(outcome)
 
     async def _give(self) -> PendingCommand:
@@ -250,9 +290,21 @@ async def _progress(gripper: Gripper, command: PendingCommand) -> AsyncIterator[
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What one task of a group met; the others met the same, or were ended because of it."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def _reply_line(reply: CommandReply) -> str:
     number = f" {reply.command_seq}" if reply.command_seq else ""
     return f"{reply.gripper}{number}: {reply.code}: {reply.message}"
+
+
+def _wait_again(reply: CommandReply) -> str:
+    return f"`gripperctl --gripper {reply.gripper} wait {reply.command_seq}`"
 
 
 async def _run(options: argparse.Namespace) -> int:
@@ -266,7 +318,10 @@ def _guarded(options: argparse.Namespace) -> int:
     except CommandRefusedError as error:
         if options.json:
             print(error.reply.to_json().decode())
-        print(f"gripperctl: refused: {error}", file=sys.stderr)
+        hint = ""
+        if error.code is Code.NOT_CONFIRMED and error.reply.command_seq:
+            hint = f"; {_wait_again(error.reply)} tells what came of it"
+        print(f"gripperctl: refused: {error}{hint}", file=sys.stderr)
         return EXIT_REFUSED
     except RpcError as error:
         print(f"gripperctl: {error}", file=sys.stderr)
@@ -274,7 +329,7 @@ def _guarded(options: argparse.Namespace) -> int:
     except ValueError as error:
         print(f"gripperctl: {error}", file=sys.stderr)
         return EXIT_USAGE
-    except ConnectionLostError as error:
+    except (ConnectionLostError, AnswerError) as error:
         print(f"gripperctl: {error}", file=sys.stderr)
         return EXIT_UNREACHABLE
     except TimeoutError as error:

@@ -6,17 +6,19 @@ It runs the asyncio client on a loop of its own in a background thread; there is
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Generator, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from gripperd.client import asyncio_client
 from gripperd.client.asyncio_client import CALL_TIMEOUT_S, DEFAULT_SOCKET, GripperEvent
 from gripperd.contract import (
     CommandOutcome,
     CommandReply,
+    ConnectionLostError,
     DaemonInfo,
     Event,
     GripperInfo,
@@ -25,9 +27,14 @@ from gripperd.contract import (
     StopReply,
 )
 
-__all__ = ["DEFAULT_SOCKET", "Client", "Gripper", "PendingCommand"]
+__all__ = ["DEFAULT_SOCKET", "Client", "Gripper", "PendingCommand", "Subscription"]
 
 Result = TypeVar("Result")
+
+CLOSE_LIMIT_S = 2.0
+"""Calls of other threads that have not ended by then after the connection was closed are cancelled [s]."""
+
+_CLOSED = "this client is closed: connect a new one"
 
 
 class _Runner:
@@ -35,24 +42,122 @@ class _Runner:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        # Reentrant: the garbage collector may end a subscription in the middle of a call of the same thread.
+        self._lock = threading.RLock()
+        self._closed = False
+        self._leftover: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="gripperd client", daemon=True)
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run it there, wait for it here. An interrupt here cancels it there."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Run it there, wait for it here. An interrupt here cancels it there. Raises ConnectionLostError if closed."""
+        future = self._submit(work)
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            raise ConnectionLostError(_CLOSED) from None
         except BaseException:
             future.cancel()
             raise
 
+    def finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it there, unless it is closed. From there, where the garbage collector may call, it is not waited for."""
+        if threading.current_thread() is self._thread:
+            task = self._loop.create_task(work)
+            self._leftover.add(task)
+            task.add_done_callback(self._leftover.discard)
+            return
+        try:
+            self.call(work)
+        except ConnectionLostError:
+            return
+
+    def close(self, client: asyncio_client.Client | None) -> None:
+        """End the client, what others still wait for, the loop and the thread. A second call does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            asyncio.run_coroutine_threadsafe(self._end(client), self._loop).result()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def _submit(self, work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
+        with self._lock:  # so that nothing reaches the loop after it was told to end: it would never be answered
+            if not self._closed:
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
+        work.close()
+        raise ConnectionLostError(_CLOSED)
+
+    async def _end(self, client: asyncio_client.Client | None) -> None:
+        if client is not None:
+            await client.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            _, left = await asyncio.wait(others, timeout=CLOSE_LIMIT_S)
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
+
+
+class Subscription(Iterator[Result], Generic[Result]):
+    """An iterator over what the daemon tells. The daemon is asked at the first item.
+
+    It ends with ConnectionLostError when the daemon is lost, after all that came before. Leaving the loop ends the
+    subscription; `close()` or `with` do so at once. One thread at a time may read it.
+    """
+
+    def __init__(self, runner: _Runner, items: asyncio_client.Subscription[Result]) -> None:
+        self._items = items
+        self._following = _follow(runner, items)
+
+    @property
+    def dropped(self) -> int:
+        """States lost so far because they were not read in time, here or in the daemon."""
+        return self._items.dropped
+
+    def __next__(self) -> Result:
+        """The next item; waits for it."""
+        return next(self._following)
+
     def close(self) -> None:
-        """End the loop and the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+        """End the subscription. A second call does nothing."""
+        self._following.close()
+
+    def __enter__(self) -> Self:
+        """Use it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        self.close()
+
+
+def _follow(runner: _Runner, items: asyncio_client.Subscription[Result]) -> Generator[Result, None, None]:
+    lock = asyncio.Lock()  # an interrupted call may still be on its way out there when the end is asked for here
+
+    async def following() -> tuple[Result] | None:
+        async with lock:
+            try:
+                return (await anext(items),)
+            except StopAsyncIteration:
+                return None
+
+    async def end() -> None:
+        async with lock:
+            await items.aclose()
+
+    try:
+        while (item := runner.call(following())) is not None:
+            yield item[0]
+    finally:
+        runner.finish(end())
 
 
 class PendingCommand:
@@ -61,6 +166,11 @@ class PendingCommand:
     def __init__(self, runner: _Runner, command: asyncio_client.PendingCommand) -> None:
         self._runner = runner
         self._command = command
+
+    @property
+    def gripper(self) -> Gripper:
+        """Whom it was given to."""
+        return Gripper(self._runner, self._command.gripper)
 
     @property
     def reply(self) -> CommandReply:
@@ -138,32 +248,18 @@ class Gripper:
         """The outcome of a command by its number."""
         return self._runner.call(self._gripper.outcome(command_seq, timeout_s))
 
-    def states(self, max_rate_hz: float = 0.0) -> Iterator[GripperState]:
-        """Every round as it comes, or at most max_rate_hz [Hz]."""
-        return self._iterate(self._gripper.states(max_rate_hz))
+    def states(self, max_rate_hz: float = 0.0) -> Subscription[GripperState]:
+        """Every round as it comes, or at most max_rate_hz [Hz]. Raises ConnectionLostError when the daemon is lost."""
+        return Subscription(self._runner, self._gripper.states(max_rate_hz))
 
-    def events(self, kinds: Sequence[Event | str] = tuple(Event), max_rate_hz: float = 0.0) -> Iterator[GripperEvent]:
-        """States, outcomes, faults and changes of the link, as asked for."""
-        return self._iterate(self._gripper.events(kinds, max_rate_hz))
+    def events(
+        self, kinds: Sequence[Event | str] = tuple(Event), max_rate_hz: float = 0.0
+    ) -> Subscription[GripperEvent]:
+        """States, outcomes, faults and changes of the link, as asked for. max_rate_hz [Hz] thins the states."""
+        return Subscription(self._runner, self._gripper.events(kinds, max_rate_hz))
 
     def _command(self, work: Coroutine[Any, Any, asyncio_client.PendingCommand]) -> PendingCommand:
         return PendingCommand(self._runner, self._runner.call(work))
-
-    def _iterate(self, items: AsyncGenerator[Result, None]) -> Iterator[Result]:
-        async def following() -> tuple[Result] | None:
-            try:
-                return (await anext(items),)
-            except StopAsyncIteration:
-                return None
-
-        async def end() -> None:
-            await items.aclose()
-
-        try:
-            while (item := self._runner.call(following())) is not None:
-                yield item[0]
-        finally:
-            self._runner.call(end())
 
 
 class Client:
@@ -172,7 +268,6 @@ class Client:
     def __init__(self, runner: _Runner, client: asyncio_client.Client) -> None:
         self._runner = runner
         self._client = client
-        self._closed = False
 
     @classmethod
     def connect(cls, path: str | Path = DEFAULT_SOCKET, timeout_s: float = CALL_TIMEOUT_S) -> Self:
@@ -181,7 +276,7 @@ class Client:
         try:
             return cls(runner, runner.call(asyncio_client.Client.connect(path, timeout_s)))
         except BaseException:
-            runner.close()
+            runner.close(None)
             raise
 
     def __enter__(self) -> Self:
@@ -195,11 +290,11 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End the connection. What was commanded goes on. A second call does nothing."""
-        if not self._closed:
-            self._closed = True
-            self._runner.call(self._client.close())
-            self._runner.close()
+        """End the connection; calls that other threads wait in end with ConnectionLostError.
+
+        What was commanded goes on. A second call does nothing.
+        """
+        self._runner.close(self._client)
 
     def gripper(self, name: str | None = None) -> Gripper:
         """One gripper; its name may be left out where the daemon has one."""

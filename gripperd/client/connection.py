@@ -1,8 +1,9 @@
 """One connection to the daemon: JSON-RPC lines out, answers and notifications in. Knows nothing of grippers.
 
 Rules
-1. Every call has a time limit. Losing the daemon fails all pending calls and subscriptions at once.
-2. Cancelling a call forgets its answer and harms nothing else.
+1. Every call has a time limit. Losing the daemon fails all pending calls and subscriptions at once, also when it is
+   lost because it sent what is not of the protocol.
+2. Cancelling a call forgets its answer and harms nothing else; a subscription that nobody waits for any more is ended.
 3. A subscription that is not read loses its oldest states, never its other events, and counts what it lost.
 """
 
@@ -12,14 +13,20 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from gripperd.contract import MAX_LINE_BYTES, ConnectionLostError, Event, InvalidParamsError, RpcError
-from gripperd.contract.errors import INVALID_PARAMS
+from gripperd.contract import (
+    MAX_LINE_BYTES,
+    AnswerError,
+    ConnectionLostError,
+    Event,
+    InvalidParamsError,
+    RpcError,
+)
+from gripperd.contract.errors import INTERNAL_ERROR, INVALID_PARAMS
 
 ANSWER_BYTES = 4 * MAX_LINE_BYTES
 """Longest line that is taken from the daemon [bytes]: the statistics of many grippers are longer than a request."""
@@ -28,47 +35,55 @@ STATES_KEPT = 256
 EVENTS_KEPT = 65_536
 """Other events that wait for a slow reader; a reader that owes more has stopped reading, and its stream ends."""
 UNCLAIMED_KEPT = 1024
-"""Notifications kept for a subscription whose answer is not processed yet."""
+"""Notifications kept while the answer to a subscription is not processed yet."""
+
+_EVENTS = {f"gripper.{event}": event for event in Event}
 
 
-@dataclass(eq=False, slots=True)
 class Stream:
     """Notifications of one subscription, in order. dropped: states lost here or in the daemon."""
 
-    items: deque[tuple[Event, Mapping[str, Any]]] = field(default_factory=deque)
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    dropped: int = 0
-    error: ConnectionLostError | None = None
-    _states: int = 0
+    def __init__(self) -> None:
+        self.dropped = 0
+        self._states: deque[tuple[int, Mapping[str, Any]]] = deque()
+        self._others: deque[tuple[int, Event, Mapping[str, Any]]] = deque()
+        self._order = itertools.count()
+        self._news = asyncio.Event()
+        self._error: ConnectionLostError | None = None
 
     def put(self, event: Event, params: Mapping[str, Any]) -> None:
-        """Add one, and drop the oldest state if there are too many."""
+        """Add one, and drop the oldest state if there are too many. Nothing is added after the end."""
+        if self._error is not None:
+            return
         if event is Event.STATE:
-            self.dropped += int(params.get("dropped", 0))
-            self._states += 1
-            if self._states > STATES_KEPT:
-                self._drop_oldest_state()
-        self.items.append((event, params))
-        if len(self.items) > EVENTS_KEPT:
-            self.error = ConnectionLostError(f"{EVENTS_KEPT} events were not read")
-        self.news.set()
+            lost = params.get("dropped", 0)
+            self.dropped += lost if isinstance(lost, int) else 0
+            self._states.append((next(self._order), params))
+            if len(self._states) > STATES_KEPT:
+                self._states.popleft()
+                self.dropped += 1
+        else:
+            self._others.append((next(self._order), event, params))
+            if len(self._others) >= EVENTS_KEPT:
+                self.fail(ConnectionLostError(f"{EVENTS_KEPT} events were not read: read the events as they come"))
+        self._news.set()
 
     async def get(self) -> tuple[Event, Mapping[str, Any]]:
         """The next one. Raises ConnectionLostError when the daemon is lost and everything is read."""
-        while not self.items:
-            if self.error is not None:
-                raise self.error
-            self.news.clear()
-            await self.news.wait()
-        event, params = self.items.popleft()
-        self._states -= event is Event.STATE
+        while not self._states and not self._others:
+            if self._error is not None:
+                raise ConnectionLostError(str(self._error))
+            self._news.clear()
+            await self._news.wait()
+        if self._states and (not self._others or self._states[0][0] < self._others[0][0]):
+            return Event.STATE, self._states.popleft()[1]
+        _, event, params = self._others.popleft()
         return event, params
 
-    def _drop_oldest_state(self) -> None:
-        index = next(number for number, (event, _) in enumerate(self.items) if event is Event.STATE)
-        del self.items[index]
-        self._states -= 1
-        self.dropped += 1
+    def fail(self, error: ConnectionLostError) -> None:
+        """Nothing more will come. What is here can still be read."""
+        self._error = self._error or error
+        self._news.set()
 
 
 class Connection:
@@ -81,7 +96,9 @@ class Connection:
         self._ids = itertools.count(1)
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._streams: dict[int, Stream] = {}
+        self._subscribing = 0
         self._unclaimed: deque[tuple[int, Event, Mapping[str, Any]]] = deque(maxlen=UNCLAIMED_KEPT)
+        self._abandoned: set[int] = set()
         self._lost: ConnectionLostError | None = None
         self._task = asyncio.create_task(self._read(), name=f"gripperd client {path}")
 
@@ -103,35 +120,32 @@ class Connection:
 
     async def call(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:  # noqa: ANN401 (JSON)
         """Ask, and wait for the answer. Raises RpcError, InvalidParamsError, ConnectionLostError."""
-        if self._lost is not None:
-            raise self._lost
-        number = next(self._ids)
-        line = to_json({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + b"\n"
-        if len(line) > MAX_LINE_BYTES:
-            raise ValueError(f"the request has {len(line)} bytes; at most {MAX_LINE_BYTES} are possible")
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._calls[number] = answer
-        try:
-            self._writer.write(line)
-            async with asyncio.timeout(timeout_s):
-                return await answer
-        except TimeoutError:
-            raise ConnectionLostError(f"{method} was not answered within {timeout_s} s") from None
-        finally:
-            self._calls.pop(number, None)
+        return await self._answer(self._send(method, params), method, timeout_s)
 
-    async def subscribe(self, params: Mapping[str, Any], timeout_s: float) -> tuple[int, Stream]:
-        """A new subscription. Its first notifications may come before its answer is processed."""
-        result = await self.call("gripper.subscribe", params, timeout_s)
-        number = int(result["subscription"])
-        stream = self._streams[number] = Stream(error=self._lost)
-        early, self._unclaimed = self._unclaimed, deque(maxlen=UNCLAIMED_KEPT)
-        for subscription, event, told in early:
-            if subscription == number:
-                stream.put(event, told)
-            else:
-                self._unclaimed.append((subscription, event, told))
-        return number, stream
+    async def subscribe(self, params: Mapping[str, Any], stream: Stream, timeout_s: float) -> int:
+        """Fill the stream from a new subscription; returns its number. Raises like `call`.
+
+        Notifications that come before the answer is processed are not lost.
+        """
+        number = self._send("gripper.subscribe", params)
+        answer = self._calls[number]
+        self._subscribing += 1
+        try:
+            result = await self._answer(number, "gripper.subscribe", timeout_s)
+        except (asyncio.CancelledError, ConnectionLostError):
+            if not answer.done() or answer.cancelled():
+                self._abandoned.add(number)
+            elif answer.exception() is None:
+                self._end_unwanted(answer.result())
+            raise
+        else:
+            subscription = _subscription(result)
+            self._adopt(subscription, stream)
+            return subscription
+        finally:
+            self._subscribing -= 1
+            if not self._subscribing:
+                self._unclaimed.clear()
 
     async def unsubscribe(self, number: int, timeout_s: float) -> None:
         """End a subscription; no error if the daemon is lost."""
@@ -144,55 +158,119 @@ class Connection:
 
     async def close(self) -> None:
         """End the connection. What was commanded goes on."""
+        self._fail(ConnectionLostError("the connection is closed"))
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._fail(ConnectionLostError("the connection is closed"))
         self._writer.close()
         await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
 
+    def _send(self, method: str, params: Mapping[str, Any]) -> int:
+        """Write a request; its answer will be in `_calls`."""
+        if self._lost is not None:
+            raise ConnectionLostError(str(self._lost))
+        number = next(self._ids)
+        line = to_json({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + b"\n"
+        if len(line) > MAX_LINE_BYTES:
+            raise ValueError(f"the request has {len(line)} bytes; at most {MAX_LINE_BYTES} are possible")
+        self._calls[number] = asyncio.get_running_loop().create_future()
+        self._writer.write(line)
+        return number
+
+    async def _answer(self, number: int, method: str, timeout_s: float) -> Any:  # noqa: ANN401 (JSON)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._calls[number]
+        except TimeoutError:
+            raise ConnectionLostError(f"{method} was not answered within {timeout_s} s") from None
+        finally:
+            answer = self._calls.pop(number)
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # seen, also where a cancellation came between the answer and its reader
+
+    def _adopt(self, subscription: int, stream: Stream) -> None:
+        """What came before the answer was processed belongs to the stream."""
+        for number, event, params in self._unclaimed:
+            if number == subscription:
+                stream.put(event, params)
+        self._streams[subscription] = stream
+        if self._lost is not None:
+            stream.fail(self._lost)
+
     async def _read(self) -> None:
+        error = ConnectionLostError(f"the connection to {self._path} is not read any more")
         try:
             while line := await self._reader.readline():
                 self._take(line)
             error = ConnectionLostError(f"the daemon closed the connection to {self._path}")
-        except (OSError, ValueError) as reason:
+        except (OSError, ValueError, AnswerError) as reason:
             error = ConnectionLostError(f"the connection to {self._path} broke: {reason}")
-        self._fail(error)
+        finally:
+            self._fail(error)  # on every way out, or callers would wait for a reader that is gone
+            self._writer.close()
 
     def _take(self, line: bytes) -> None:
-        """One answer or notification. Raises ValueError for what is neither."""
+        """One answer or notification. Raises ValueError or AnswerError for what is neither."""
         message = from_json(line)
         if not isinstance(message, dict):
             raise ValueError(f"not an answer: {line[:100]!r}")
         if "method" in message:
-            self._notify(str(message["method"]), message.get("params", {}))
+            self._notify(message["method"], message.get("params"))
             return
-        answer = self._calls.get(message.get("id", 0))
-        error = message.get("error")
+        number, error = message.get("id"), message.get("error")
+        if error is not None and not isinstance(error, dict):
+            raise ValueError(f"not an error: {line[:100]!r}")
+        if number is None and error is not None:
+            raise ValueError(f"the daemon refused a line: {error.get('message')}")
+        if type(number) is not int:
+            raise ValueError(f"an answer to no call: {line[:100]!r}")
+        if number in self._abandoned:
+            self._abandoned.discard(number)
+            self._end_unwanted(message.get("result"))
+        answer = self._calls.get(number)
         if answer is None or answer.done():
-            if error is not None and message.get("id") is None:
-                raise ValueError(f"the daemon refused a line: {error.get('message')}")
             return
         if error is None:
             answer.set_result(message.get("result"))
-        elif error.get("code") == INVALID_PARAMS:
-            answer.set_exception(InvalidParamsError(str(error.get("message"))))
         else:
-            answer.set_exception(RpcError(int(error.get("code", 0)), str(error.get("message"))))
+            answer.set_exception(_rpc_error(error))
 
-    def _notify(self, method: str, params: Mapping[str, Any]) -> None:
-        number, event = int(params["subscription"]), Event(method.removeprefix("gripper."))
+    def _notify(self, method: object, params: object) -> None:
+        event = _EVENTS.get(method) if isinstance(method, str) else None
+        if event is None:
+            return  # a later contract may tell more
+        number = _subscription(params)
+        assert isinstance(params, dict)
         stream = self._streams.get(number)
-        if stream is None:
-            self._unclaimed.append((number, event, params))
-        else:
+        if stream is not None:
             stream.put(event, params)
+        elif self._subscribing:
+            self._unclaimed.append((number, event, params))
+
+    def _end_unwanted(self, result: object) -> None:
+        """Nobody waits for this subscription any more. The answer to its end is of no interest."""
+        if self._lost is None and isinstance(result, dict) and "subscription" in result:
+            number = self._send("gripper.unsubscribe", {"subscription": result["subscription"]})
+            del self._calls[number]
 
     def _fail(self, error: ConnectionLostError) -> None:
         self._lost = self._lost or error
         for answer in self._calls.values():
             if not answer.done():
-                answer.set_exception(error)
+                answer.set_exception(ConnectionLostError(str(self._lost)))
         for stream in self._streams.values():
-            stream.error = error
-            stream.news.set()
+            stream.fail(self._lost)
+
+
+def _subscription(told: object) -> int:
+    """The number of the subscription in an answer or a notification. Raises AnswerError."""
+    number = told.get("subscription") if isinstance(told, dict) else None
+    if type(number) is not int:
+        raise AnswerError(f"no subscription number in {str(told)[:100]!r}")
+    return number
+
+
+def _rpc_error(error: Mapping[str, Any]) -> RpcError:
+    code, message = error.get("code"), str(error.get("message"))
+    if code == INVALID_PARAMS:
+        return InvalidParamsError(message)
+    return RpcError(code if type(code) is int else INTERNAL_ERROR, message)

@@ -15,6 +15,7 @@ from gripperd.contract.base import (
     Verb,
 )
 from gripperd.contract.errors import (
+    AnswerError,
     CommandRefusedError,
     ConnectionLostError,
     GripperdError,
@@ -42,6 +43,7 @@ __all__ = [
     "CONTRACT_VERSION",
     "MAX_LINE_BYTES",
     "Activation",
+    "AnswerError",
     "Availability",
     "Code",
     "CommandOutcome",

@@ -47,3 +47,7 @@ class CommandRefusedError(GripperdError):
 
 class ConnectionLostError(GripperdError):
     """The daemon is not reachable, or the connection to it ended."""
+
+
+class AnswerError(GripperdError):
+    """The daemon's answer does not fit the contract: it is of another version, or something else has its socket."""

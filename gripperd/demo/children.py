@@ -60,10 +60,13 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         return
     process.terminate()
     try:
-        await asyncio.wait_for(process.wait(), END_LIMIT_S)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_LIMIT_S):
+                await process.wait()
+    finally:
+        if process.returncode is None:  # too slow, or nobody has the time to wait for it
+            process.kill()
+            await process.wait()
 
 
 def free_port() -> int:

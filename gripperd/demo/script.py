@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gripperd.client import Gripper, PendingCommand
-from gripperd.contract import CommandRefusedError, GraspState, GripperState, MotionState
+from gripperd.contract import CommandRefusedError, GraspState, GripperState, Link, MotionState
 from gripperd.demo.world import World
 
 OBJECT_WIDTH_M = 0.03
@@ -30,11 +30,16 @@ async def _outcome(command: Awaitable[PendingCommand]) -> str:
 
 async def _when(gripper: Gripper, condition: Callable[[GripperState], bool]) -> GripperState:
     """The first state for which the condition holds."""
-    async with asyncio.timeout(STEP_LIMIT_S):
-        async for state in gripper.states():
+    async with asyncio.timeout(STEP_LIMIT_S), gripper.states() as states:
+        async for state in states:
             if condition(state):
                 return state
     raise AssertionError("states end with an exception only")
+
+
+async def _look(gripper: Gripper, world: World) -> str:
+    state = await _when(gripper, lambda state: state.link is Link.UP)
+    return f"{state.link}, {state.activation}"
 
 
 async def _refused(gripper: Gripper, world: World) -> str:
@@ -79,6 +84,7 @@ async def _deactivate(gripper: Gripper, world: World) -> str:
 
 
 SCRIPT = (
+    Step("look before activation", _look, "up, inactive"),
     Step("move before activation", _refused, "not_active"),
     Step("activate", _activate, "reached"),
     Step("open", _open, "reached"),

@@ -28,13 +28,20 @@ class World:
         await self._call({"id": 1, "op": "take_object"})
 
     async def _call(self, request: dict[str, object]) -> None:
-        async with asyncio.timeout(ANSWER_LIMIT_S):
-            reader, writer = await asyncio.open_unix_connection(str(self._path))
-            try:
-                writer.write(to_json(request) + b"\n")
-                answer = from_json(await reader.readline())
-            finally:
-                writer.close()
-                await writer.wait_closed()
+        try:
+            async with asyncio.timeout(ANSWER_LIMIT_S):
+                answer = await self._ask(to_json(request) + b"\n")
+        except (OSError, ValueError) as error:  # TimeoutError is an OSError
+            raise DemoError(f"the simulator did not answer {request['op']}: {error!r}") from error
         if not answer.get("ok"):
             raise DemoError(f"the simulator refused {request['op']}: {answer.get('error')}")
+
+    async def _ask(self, line: bytes) -> dict[str, object]:
+        reader, writer = await asyncio.open_unix_connection(str(self._path))
+        try:
+            writer.write(line)
+            answer: dict[str, object] = from_json(await reader.readline())
+            return answer
+        finally:
+            writer.close()
+            await writer.wait_closed()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gripperd.client import Client
-from gripperd.client.connection import STATES_KEPT
+from gripperd.client import AnswerError, Client
 from gripperd.contract import (
     Code,
     CommandRefusedError,
     ConnectionLostError,
-    GraspState,
+    GripperdError,
     InvalidParamsError,
     Outcome,
     RpcError,
@@ -35,7 +35,7 @@ OUTCOME = {
 }
 
 
-def _good(server: FakeServer, request: dict[str, Any]) -> None:
+def good(server: FakeServer, request: dict[str, Any]) -> None:
     method = request["method"]
     if method == "gripper.state":
         server.result(request, STATE)
@@ -50,7 +50,7 @@ def _good(server: FakeServer, request: dict[str, Any]) -> None:
 
 
 async def test_commands_carry_their_parameters_and_give_their_outcome(tmp_path: Path) -> None:
-    async with fake_server(tmp_path / "s", _good) as server, await Client.connect(tmp_path / "s") as client:
+    async with fake_server(tmp_path / "s", good) as server, await Client.connect(tmp_path / "s") as client:
         gripper = client.gripper("left")
         command = await gripper.grip(relative_effort=0.5, expected_object_width_m=0.03)
         assert command.command_seq == 7
@@ -108,11 +108,23 @@ async def test_errors_of_the_protocol_have_their_classes(tmp_path: Path) -> None
 
 
 async def test_numbers_that_json_cannot_carry_are_refused_here(tmp_path: Path) -> None:
-    async with fake_server(tmp_path / "s", _good) as server, await Client.connect(tmp_path / "s") as client:
+    async with fake_server(tmp_path / "s", good) as server, await Client.connect(tmp_path / "s") as client:
         for value in (float("nan"), float("inf")):
             with pytest.raises(ValueError, match="opening_width_m"):
                 await client.gripper().move(value)
+            with pytest.raises(ValueError, match="expected_object_width_m"):
+                await client.gripper().grip(expected_object_width_m=value)
+            with pytest.raises(ValueError, match="max_rate_hz"):
+                client.gripper().states(value)
+        with pytest.raises(ValueError, match="timeout_s"):
+            await client.gripper().outcome(7, float("nan"))
         assert not server.requests
+
+
+async def test_numbers_of_other_kinds_are_sent_as_plain_ones(tmp_path: Path) -> None:
+    async with fake_server(tmp_path / "s", good) as server, await Client.connect(tmp_path / "s") as client:
+        await client.gripper().move(Fraction(1, 32), relative_speed=1)  # type: ignore[arg-type]
+        assert server.requests[0]["params"] == {"opening_width_m": 0.03125, "relative_speed": 1.0}
 
 
 async def test_losing_the_daemon_fails_everything_at_once(tmp_path: Path) -> None:
@@ -137,68 +149,77 @@ async def test_losing_the_daemon_fails_everything_at_once(tmp_path: Path) -> Non
             await gripper.state()
 
 
-@pytest.mark.parametrize("line", [b"{nonsense", b"[]", b"17", b'{"jsonrpc":"2.0","method":"x","params":{}}'])
-async def test_a_daemon_that_talks_nonsense_is_lost_and_nothing_hangs(tmp_path: Path, line: bytes) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{nonsense",
+        b"[]",
+        b"17",
+        b'{"jsonrpc":"2.0","method":"gripper.state","params":{}}',
+        b'{"jsonrpc":"2.0","method":"gripper.state","params":null}',
+        b'{"jsonrpc":"2.0","method":"gripper.outcome","params":{"subscription":"1"}}',
+        b'{"jsonrpc":"2.0","id":[1],"result":{}}',
+        b'{"jsonrpc":"2.0","id":2,"error":"no"}',
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no JSON"}}',
+        b"x" * 400_000,
+    ],
+    ids=lambda line: line[:60].decode(),
+)
+async def test_a_daemon_that_talks_nonsense_is_lost_at_once_for_calls_and_streams(tmp_path: Path, line: bytes) -> None:
     def nonsense(server: FakeServer, request: dict[str, Any]) -> None:
-        server.raw(line)
+        if request["method"] == "gripper.state":
+            server.raw(line)
+        else:
+            good(server, request)
 
-    async with fake_server(tmp_path / "s", nonsense), await Client.connect(tmp_path / "s") as client:
-        with pytest.raises(ConnectionLostError):
+    async with fake_server(tmp_path / "s", nonsense) as server, await Client.connect(tmp_path / "s") as client:
+        following = asyncio.create_task(anext(client.gripper().states()))
+        await server.received(1)
+        await client.gripper().open()  # the subscription is answered
+        async with asyncio.timeout(2.0):  # less than the limit of a call: it is the loss that ends them
+            with pytest.raises(ConnectionLostError, match="broke"):
+                await client.gripper().state()
+            with pytest.raises(ConnectionLostError, match="broke"):
+                await following
+
+
+async def test_notifications_of_a_later_contract_are_ignored(tmp_path: Path) -> None:
+    def later(server: FakeServer, request: dict[str, Any]) -> None:
+        server.notify("gripper.weather", sun=True)
+        server.notify("planner.progress", subscription=1)
+        good(server, request)
+
+    async with fake_server(tmp_path / "s", later), await Client.connect(tmp_path / "s") as client:
+        assert (await client.gripper().state()).seq == 1
+
+
+async def test_an_answer_of_another_shape_is_its_own_error_and_the_connection_lives(tmp_path: Path) -> None:
+    def other(server: FakeServer, request: dict[str, Any]) -> None:
+        if request["method"] == "gripper.state":
+            server.result(request, {"width": 3})
+        else:
+            good(server, request)
+
+    async with fake_server(tmp_path / "s", other), await Client.connect(tmp_path / "s") as client:
+        with pytest.raises(AnswerError, match="GripperState does not fit contract 1: gripper"):
             await client.gripper().state()
+        assert (await client.gripper().open()).command_seq == 7
+
+
+async def test_a_stop_without_a_name_says_that_it_stopped_all(tmp_path: Path) -> None:
+    def two(server: FakeServer, request: dict[str, Any]) -> None:
+        replies = [REPLY, REPLY | {"gripper": "right"}]
+        server.result(request, {"ok": True, "message": "", "replies": replies})
+
+    async with fake_server(tmp_path / "s", two), await Client.connect(tmp_path / "s") as client:
+        assert [reply.gripper for reply in (await client.stop_all()).replies] == ["left", "right"]
+        with pytest.raises(GripperdError, match=r"left accepted, right accepted.*stop_all"):
+            await client.gripper().stop()
 
 
 async def test_no_daemon_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ConnectionLostError, match="start gripperd"):
         await Client.connect(tmp_path / "none")
-
-
-async def test_notifications_before_the_answer_are_not_lost(tmp_path: Path) -> None:
-    def early(server: FakeServer, request: dict[str, Any]) -> None:
-        if request["method"] == "gripper.subscribe":
-            server.notify("gripper.state", subscription=1, state=STATE | {"seq": 1}, dropped=0)
-            server.result(request, {"subscription": 1})
-            server.notify("gripper.state", subscription=1, state=STATE | {"seq": 2}, dropped=0)
-        else:
-            server.result(request, {})
-
-    async with fake_server(tmp_path / "s", early), await Client.connect(tmp_path / "s") as client:
-        states = client.gripper().states()
-        assert [(await anext(states)).seq, (await anext(states)).seq] == [1, 2]
-        await states.aclose()
-
-
-async def test_leaving_a_loop_ends_the_subscription(tmp_path: Path) -> None:
-    def one(server: FakeServer, request: dict[str, Any]) -> None:
-        _good(server, request)
-        if request["method"] == "gripper.subscribe":
-            server.notify("gripper.state", subscription=1, state=STATE, dropped=0)
-
-    async with fake_server(tmp_path / "s", one) as server, await Client.connect(tmp_path / "s") as client:
-        states = client.gripper().states()
-        async for state in states:
-            assert state.grasp_state is GraspState.HOLDING
-            break
-        await states.aclose()
-        assert [each["method"] for each in server.requests] == ["gripper.subscribe", "gripper.unsubscribe"]
-
-
-async def test_a_reader_that_is_too_slow_keeps_the_latest_states(tmp_path: Path) -> None:
-    def many(server: FakeServer, request: dict[str, Any]) -> None:
-        _good(server, request)
-        if request["method"] == "gripper.subscribe":
-            for seq in range(1, 2 * STATES_KEPT + 1):
-                server.notify("gripper.state", subscription=1, state=STATE | {"seq": seq}, dropped=0)
-                if seq % 2:
-                    server.notify("gripper.outcome", subscription=1, outcome=OUTCOME)
-
-    async with fake_server(tmp_path / "s", many), await Client.connect(tmp_path / "s") as client:
-        number, stream = await client._connection.subscribe({}, 5.0)
-        await client.gripper().state()
-        assert number == 1
-        assert stream.dropped == STATES_KEPT
-        events = [await stream.get() for _ in range(STATES_KEPT * 2)]
-        seqs = [params["state"]["seq"] for event, params in events if event == "state"]
-        assert seqs == list(range(STATES_KEPT + 1, 2 * STATES_KEPT + 1))
 
 
 async def test_a_cancelled_call_harms_nothing(tmp_path: Path) -> None:
@@ -235,7 +256,7 @@ async def test_an_outcome_that_does_not_come_in_time_is_a_time_out(tmp_path: Pat
 
 async def test_closing_the_client_leaves_no_task(tmp_path: Path) -> None:
     before = asyncio.all_tasks()
-    async with fake_server(tmp_path / "s", _good):
+    async with fake_server(tmp_path / "s", good):
         for _ in range(20):
             async with await Client.connect(tmp_path / "s") as client:
                 await client.gripper().state()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pty
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,9 +26,16 @@ COMMAND = (sys.executable, "-m", "gripperd", "demo")
 LIMIT_S = 50.0
 
 
-def _children_of_the_demo(marker: str) -> list[str]:
-    """Command lines that name the demo's folder."""
-    found = []
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """For $TMPDIR: its path is so short that the demo's sockets are in it, whoever runs the tests."""
+    with tempfile.TemporaryDirectory(prefix="gripperd-test-", dir="/tmp") as name:
+        yield Path(name)
+
+
+def _children_of_the_demo(marker: str) -> dict[int, str]:
+    """Command lines that name the demo's folder, by process."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -33,18 +43,36 @@ def _children_of_the_demo(marker: str) -> list[str]:
             except OSError:
                 continue
             if marker in command:
-                found.append(command)
+                found[int(entry.name)] = command
     return found
 
 
 def _check_nothing_is_left(folder: Path) -> None:
     assert list(folder.iterdir()) == []
-    assert _children_of_the_demo(str(folder)) == []
+    assert _children_of_the_demo(str(folder)) == {}
 
 
-async def test_once_checks_every_outcome_and_leaves_nothing_behind(tmp_path: Path) -> None:
+@contextlib.asynccontextmanager
+async def _once(folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`gripperd demo --once` of which the first step is done."""
     child = await asyncio.create_subprocess_exec(
-        *COMMAND, "--once", stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}
+        *COMMAND, "--once", stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)}
+    )
+    try:
+        assert child.stdout is not None
+        async with asyncio.timeout(LIMIT_S):
+            while b"as expected" not in await child.stdout.readline():
+                assert not child.stdout.at_eof()
+        yield child
+    finally:
+        if child.returncode is None:
+            child.terminate()
+            await child.wait()
+
+
+async def test_once_checks_every_outcome_and_leaves_nothing_behind(folder: Path) -> None:
+    child = await asyncio.create_subprocess_exec(
+        *COMMAND, "--once", stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)}
     )
     out, err = await asyncio.wait_for(child.communicate(), LIMIT_S)
     lines = out.decode().splitlines()
@@ -52,12 +80,12 @@ async def test_once_checks_every_outcome_and_leaves_nothing_behind(tmp_path: Pat
     assert lines[-1] == f"demo: {len(SCRIPT)} of {len(SCRIPT)} steps as expected"
     assert sum("as expected" in line for line in lines) == len(SCRIPT) + 1
     assert any(line.endswith("came over MQTT") and not line.startswith("0 ") for line in lines)
-    _check_nothing_is_left(tmp_path)
+    _check_nothing_is_left(folder)
 
 
-def test_on_a_terminal_it_shows_the_live_view_until_it_is_interrupted(tmp_path: Path) -> None:
+def test_on_a_terminal_it_shows_the_live_view_until_it_is_interrupted(folder: Path) -> None:
     master, slave = pty.openpty()
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "TERM": "xterm", "COLUMNS": "140", "LINES": "40"}
+    environment = {**os.environ, "TMPDIR": str(folder), "TERM": "xterm", "COLUMNS": "140", "LINES": "40"}
     child = subprocess.Popen(
         [*COMMAND], stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
     )
@@ -81,13 +109,13 @@ def test_on_a_terminal_it_shows_the_live_view_until_it_is_interrupted(tmp_path: 
     text = seen.decode(errors="replace")
     for word in ("width [mm]", "motion", "grasp", "command", "link", "round trip", "states/s"):
         assert word in text
-    _check_nothing_is_left(tmp_path)
+    _check_nothing_is_left(folder)
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP])
-async def test_a_kill_and_a_closed_terminal_leave_nothing_behind(told: signal.Signals, tmp_path: Path) -> None:
+async def test_a_kill_and_a_closed_terminal_leave_nothing_behind(told: signal.Signals, folder: Path) -> None:
     child = await asyncio.create_subprocess_exec(
-        *COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}
+        *COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)}
     )
     assert child.stdout is not None
     async with asyncio.timeout(LIMIT_S):
@@ -96,7 +124,38 @@ async def test_a_kill_and_a_closed_terminal_leave_nothing_behind(told: signal.Si
         child.send_signal(told)
         _, err = await child.communicate()
     assert (child.returncode, err.decode()) == (0, "demo: ended\n")
-    _check_nothing_is_left(tmp_path)
+    _check_nothing_is_left(folder)
+
+
+async def test_once_that_is_interrupted_was_not_as_expected(folder: Path) -> None:
+    async with _once(folder) as child:
+        for _ in range(3):  # an impatient person
+            child.send_signal(signal.SIGINT)
+        _, err = await asyncio.wait_for(child.communicate(), LIMIT_S)
+    assert (child.returncode, err.decode()) == (1, "demo: ended\n")
+    _check_nothing_is_left(folder)
+
+
+async def test_a_daemon_that_dies_ends_the_demo_with_the_end_of_its_log(folder: Path) -> None:
+    async with _once(folder) as child:
+        (daemon,) = [pid for pid, told in _children_of_the_demo(str(folder)).items() if "-m gripperd run" in told]
+        os.kill(daemon, signal.SIGKILL)
+        _, err = await asyncio.wait_for(child.communicate(), LIMIT_S)
+    assert child.returncode == 1
+    first, *more = err.decode().splitlines()
+    assert first.startswith("gripperd demo: the daemon closed the connection")
+    assert "the end of the daemon's log:" in more
+    assert "Traceback" not in err.decode()
+    _check_nothing_is_left(folder)
+
+
+async def test_a_temporary_folder_too_long_for_sockets_does_not_matter(folder: Path) -> None:
+    long = folder / ("x" * 100)
+    long.mkdir()
+    async with _once(long) as child:  # it has started, so the sockets are somewhere else
+        child.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(child.communicate(), LIMIT_S)
+    assert list(long.iterdir()) == []
 
 
 def test_an_unknown_demo_gripper_is_named_with_the_valid_ones(capsys: pytest.CaptureFixture[str]) -> None:
