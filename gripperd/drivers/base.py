@@ -220,8 +220,12 @@ class Driver(Protocol):
     def lost(self) -> None:
         """The link is down: forget what is known of the device."""
 
-    def spacing_s(self) -> float:
-        """How long to wait [s] before the next round, so that late replies can still be told from prompt ones."""
+    def spacing_s(self, limit_s: float) -> float:
+        """How long to wait [s] before the next round, so that late replies can still be told from prompt ones, and the
+        device is never left unasked for long.
+
+        limit_s: without a round before that time the link is called down; inf if it is down.
+        """
 
     def stop_kind(self) -> StopKind:
         """What a stop would have to do now."""

@@ -89,10 +89,11 @@ class Ledger:
         self._replaced.append(current)
         self.current = record
 
-    def replaced(self) -> list[Record]:
-        """Take what waited for the current command's dispatch to be over, and has no outcome yet."""
-        replaced, self._replaced = self._replaced, []
-        return [record for record in replaced if record.open]
+    def replaced(self, but: Verb | None = None) -> list[Record]:
+        """Take what waited for the current command's dispatch to be over, and has no outcome yet. but: stays."""
+        waited = [record for record in self._replaced if record.open]
+        self._replaced = [record for record in waited if record.verb is but]
+        return [record for record in waited if record.verb is not but]
 
     def restore(self, record: Record) -> None:
         """The device refused the current command: what it replaced goes on."""

@@ -72,11 +72,6 @@ class Stopper:
         stop.alarm = loop.call_later(core.driver.config.stop_confirm_limit_s, self._out_of_time, stop)
         return stop.reply
 
-    @property
-    def urgent(self) -> bool:
-        """Whether a stop waits for its acknowledgement or for standstill: the status is wanted without delay."""
-        return bool(self._undelivered or self._delivered)
-
     def round_ended(self) -> None:
         """A round brought a valid status: what waited for it can be decided now."""
         if self._core.driver.stop_misread() and self._last is not None and self._last not in self._undelivered:
@@ -173,10 +168,11 @@ class Stopper:
             ledger.finish(ledger.current, Outcome.STOPPED, text)
 
     def _end_replaced(self, outcome: Outcome, message: str) -> None:
-        """What the stop replaced has its outcome now. Stops among it end with the lists of this class."""
-        for replaced in self._core.ledger.replaced():
-            if replaced.verb is not Verb.STOP:
-                self._core.ledger.finish(replaced, outcome, message)
+        """What the stop replaced has its outcome now. Stops among it end with the lists of this class, or with the
+        next command.
+        """
+        for replaced in self._core.ledger.replaced(but=Verb.STOP):
+            self._core.ledger.finish(replaced, outcome, message)
 
     def _out_of_time(self, stop: _Stop) -> None:
         limit_s = self._core.driver.config.stop_confirm_limit_s

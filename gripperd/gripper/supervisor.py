@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 
 import structlog
@@ -43,7 +44,7 @@ log = structlog.get_logger("gripperd.gripper")
 DOWN_POLL_PERIOD_S = 0.25
 """Between rounds while the link is down [s]; it bounds how late a device that is back is noticed."""
 LAST_CHANCE = 0.8
-"""Share of `link_down_after_s` after which a silent device is asked once more, before the link is called down."""
+"""Share of `link_down_after_s` after which a silent device is asked once more, before its link is called down."""
 TIMER_RESOLUTION_S = 1e-6
 """A round may begin this much early [s]; without it a timer's rounding would be waited for again and again."""
 RESETTING_VERBS = frozenset({Verb.DEACTIVATE, Verb.CLEAR_FAULT, Verb.RELEASE})
@@ -136,22 +137,20 @@ class Gripper:
             nonlocal told
             if self._core.link is Link.UP and self._is_silent():
                 told = True
-                self._core.fresh = False
-                self._failed(now)
-                self._core.round_ended()
+                self._fail(now)
 
         self.driver.poll(began, ended)
-        silence_s = self._last_answer_s + self.driver.config.link_down_after_s - self._clock.monotonic()
-        alarm = loop.call_later(max(0.0, silence_s), overdue)
+        alarm = loop.call_later(max(0.0, self._silent_from_s() - self._clock.monotonic()), overdue)
         try:
             await over
         finally:
             alarm.cancel()
 
+    def _silent_from_s(self) -> float:
+        return self._last_answer_s + self.driver.config.link_down_after_s
+
     def _is_silent(self) -> bool:
-        return (
-            self._clock.monotonic() - self._last_answer_s >= self.driver.config.link_down_after_s - TIMER_RESOLUTION_S
-        )
+        return self._clock.monotonic() >= self._silent_from_s() - TIMER_RESOLUTION_S
 
     def _begin_round(self) -> _Round:
         record = self.ledger.current
@@ -160,40 +159,45 @@ class Gripper:
 
     async def _pause(self) -> None:
         """Until the next round is due. A dispatched command or a stop may make that earlier."""
-        loop = asyncio.get_running_loop()
-        while (due_s := self._next_due_s()) - self._clock.monotonic() > TIMER_RESOLUTION_S:
-            self._core.wake.clear()
-            alarm = loop.call_at(loop.time() + due_s - self._clock.monotonic(), self._core.wake.set)
+        core, loop = self._core, asyncio.get_running_loop()
+        spaced_s = self._spaced_s()
+        while (due_s := max(self._due_s + self._period_s(), spaced_s)) - self._clock.monotonic() > TIMER_RESOLUTION_S:
+            failing = core.link is Link.UP and not core.fresh
+            look_s = min(due_s, self._silent_from_s()) if failing else due_s
+            core.wake.clear()
+            alarm = loop.call_at(loop.time() + look_s - self._clock.monotonic(), core.wake.set)
             try:
-                await self._core.wake.wait()
+                await core.wake.wait()
             finally:
                 alarm.cancel()
-        self._due_s = max(due_s, self._clock.monotonic() - self._period_s())
+            if core.link is Link.UP and not core.fresh and self._is_silent():
+                self._fail(self._begin_round())
+                spaced_s = self._spaced_s()
+        self._due_s = max(due_s, self._clock.monotonic() - self._period_s())  # absolute: late timers do not add up
+
+    def _spaced_s(self) -> float:
+        """When the driver wants the next round at the earliest, monotonic [s]."""
+        now_s, config = self._clock.monotonic(), self.driver.config
+        up = self._core.link is Link.UP
+        last_chance_s = self._last_answer_s + LAST_CHANCE * config.link_down_after_s if up else math.inf
+        return now_s + self.driver.spacing_s(max(0.0, last_chance_s - now_s))
 
     def _period_s(self) -> float:
         config, latest = self.driver.config, self._core.latest
+        if self._core.link is Link.DOWN:
+            return DOWN_POLL_PERIOD_S
         moving = latest is not None and latest.motion is MotionState.MOVING
         busy = moving or (self.ledger.current is not None and self.ledger.current.open)
         return 1.0 / (max(config.moving_poll_rate_hz, config.poll_rate_hz) if busy else config.poll_rate_hz)
 
-    def _next_due_s(self) -> float:
-        """Absolute, so that late timers do not add up."""
-        if self._core.link is Link.DOWN:
-            return self._due_s + max(DOWN_POLL_PERIOD_S, self.driver.spacing_s())
-        period_s = self._period_s()
-        spaced_s = self._due_s + (period_s if self._stopper.urgent else max(period_s, self.driver.spacing_s()))
-        last_chance_s = self._last_answer_s + LAST_CHANCE * self.driver.config.link_down_after_s
-        return min(spaced_s, max(last_chance_s, self._due_s + period_s))
-
     def _ended(self, now: _Round, observation: Observation | None, text: str) -> None:
         """The wire's owner tells the end of a round."""
         core = self._core
-        core.fresh = observation is not None
         if observation is None:
             core.trouble = text
-            self._failed(now)
-            core.round_ended()
+            self._fail(now)
             return
+        core.fresh = True
         core.latest = observation
         self._last_answer_s = self._clock.monotonic()
         if core.link is Link.DOWN:
@@ -246,8 +250,10 @@ class Gripper:
             self._epoch += 1
             log.warning("device_restarted", gripper=self.name, activation=observation.activation.value)
 
-    def _failed(self, now: _Round) -> None:
+    def _fail(self, now: _Round) -> None:
+        """A round without a valid answer: told at once, and the link is down if there was none for too long."""
         core = self._core
+        core.fresh = False
         lost = core.link is Link.UP and self._is_silent()
         if lost:
             core.link = Link.DOWN
@@ -258,6 +264,7 @@ class Gripper:
         if lost:
             log.warning("link_down", gripper=self.name, reason=core.trouble)
             self._end_all()
+        core.round_ended()
 
     def _end_all(self) -> None:
         current = self.ledger.current

@@ -58,10 +58,6 @@ class Ending(Enum):
     WITHDRAWN = "withdrawn"
 
 
-ANSWERED_OR_LOST = frozenset({Ending.REPLY, Ending.TIMEOUT, Ending.CRC, Ending.MISMATCH})
-"""Endings that tell something of the line: the device was asked, and answered or not."""
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a job gets back. proven: the answer can belong to no earlier request. sent_s: monotonic [s]."""
@@ -140,14 +136,18 @@ class Bus:
         if lane is Lane.STOP and self._exchange is not None and self._exchange_lane is Lane.POLL:
             self._exchange.hurry()
 
-    def spacing_s(self, requests: Sequence[Request]) -> float:
-        """How long to wait [s] before one of these requests is sent again after a failure."""
-        return self.quarantine.spacing_s(requests, self._clock.monotonic())
-
     def unused(self, requests: Sequence[Request]) -> int:
         """How many of these requests have a shape that is free now."""
         now_s = self._clock.monotonic()
         return sum(self.quarantine.free(each.shape, None, now_s) for each in requests)
+
+    def spacing_s(self, requests: Sequence[Request], expected_loss: float) -> float:
+        """How long to wait [s] before one of these requests is sent again, the longer the more replies are lost.
+
+        expected_loss: share of replies that are lost, 0 to 1.
+        """
+        now_s, quarantine = self._clock.monotonic(), self.quarantine
+        return max(quarantine.wait_s(requests, now_s), expected_loss * quarantine.even_s(requests, now_s))
 
     async def run(self) -> None:
         """Own the line until cancelled."""
@@ -260,6 +260,8 @@ class Bus:
             request = requests[0]
         answer = await self._send(request, job.tag, now_s)
         assert self._exchange is not None
+        if isinstance(answer, Reply) and not proven:
+            proven = self.quarantine.proves(request.shape, job.tag, now_s)
         result = self._judge(answer, self._exchange.matcher, proven, now_s)
         one_of_two = not self.quarantine.free(request.shape, None, now_s)  # this reply, or the one that was owed
         if result.ending in _STILL_OWED or one_of_two:

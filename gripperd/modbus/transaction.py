@@ -36,8 +36,9 @@ MIN_FRAME_BYTES: Final = 5
 MAX_BUFFER_BYTES: Final = 1024
 """Most bytes kept while one reply is awaited; four of the longest RTU frames. More is noise: the oldest go."""
 
-LOSSES_FREE = 1
-"""So many owed replies of one unit do not slow its polls down."""
+BLIND_LIMIT_S = 1.8
+"""Longest pause between two rounds that owed replies may force [s]: the contract has valid states within two seconds
+after a device is back, and the round itself takes its time."""
 
 _framer = FramerRTU(DecodePDU(False))
 
@@ -194,6 +195,15 @@ def _lengths(data: bytes, at: int, sent: bytes) -> Iterator[int]:
         yield 8
 
 
+@dataclass(slots=True)
+class _Tally:
+    """Replies that may be foreign, counted for one tag: of more replies than were owed to others, one is its own."""
+
+    tag: object
+    foreign: int
+    replies: int = 0
+
+
 class Quarantine:
     """Shapes whose replies are owed: what was asked, not answered, and may still come.
 
@@ -204,10 +214,14 @@ class Quarantine:
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
         self._owed: dict[bytes, list[tuple[float, object]]] = {}
+        self._tallies: dict[bytes, _Tally] = {}
 
     def owe(self, shape: bytes, tag: object, sent_s: float) -> None:
         """A request of this shape, sent at sent_s [s], ended without its answer."""
         self._owed.setdefault(shape, []).append((sent_s + self.limit_s, tag))
+        tally = self._tallies.get(shape)
+        if tally is not None and tally.tag is not tag:
+            tally.foreign += 1
 
     def free(self, shape: bytes, tag: object, now_s: float) -> bool:
         """Whether an answer of this shape, coming now, can only belong to the tag's own requests."""
@@ -218,18 +232,39 @@ class Quarantine:
         prefix = request.shape[:2]
         return all(self.free(shape, tag, now_s) for shape in list(self._owed) if shape.startswith(prefix))
 
-    def spacing_s(self, requests: Sequence[Request], now_s: float) -> float:
-        """How long to wait [s] before a request whose reply is sure to be lost, so that shapes never run out.
-
-        Asked at this interval for as long as it stays silent, each time one is unused, or may be used again. 0 while
-        at most LOSSES_FREE are owed: a single loss must cost nothing.
+    def proves(self, shape: bytes, tag: object, now_s: float) -> bool:
+        """A reply came to a request of this tag though the shape was not free: whether one of the replies since must
+        be the tag's own, because more came than were owed to others.
         """
+        foreign = sum(other is not tag for _, other in self._live(shape, now_s))
+        tally = self._tallies.get(shape)
+        if tally is None or tally.tag is not tag:
+            tally = self._tallies[shape] = _Tally(tag, foreign)
+        tally.replies += 1
+        return tally.replies > tally.foreign
+
+    def wait_s(self, requests: Sequence[Request], now_s: float) -> float:
+        """How long to wait [s] before one of these requests may be lost, so that shapes never run out for long.
+
+        Whoever keeps it can ask again at most BLIND_LIMIT_S after any request, whatever is lost: with `unused` shapes
+        left after the next one, and one more at each expiry, there must be enough for a request every blind_s.
+        With few shapes blind_s is longer, so that a single loss costs nothing.
+        """
+        expiries_s = self._expiries_s(requests, now_s)
+        blind_s = max(BLIND_LIMIT_S, self.limit_s / max(1, len(requests) - 1))
+        unused = len(requests) - len(expiries_s) - 1
+        return max(0.0, *(at - now_s - (unused + n) * blind_s for n, at in enumerate(expiries_s, 1)), 0.0)
+
+    def even_s(self, requests: Sequence[Request], now_s: float) -> float:
+        """Pause [s] that uses the unused shapes evenly until others can be used again, if all are lost."""
+        expiries_s = self._expiries_s(requests, now_s)
+        unused = len(requests) - len(expiries_s)
+        return max(0.0, *((at - now_s) / (unused + n) for n, at in enumerate(expiries_s, 1)), 0.0)
+
+    def _expiries_s(self, requests: Sequence[Request], now_s: float) -> list[float]:
+        """When the owed shapes among these can be used again, soonest first."""
         live = (self._live(each.shape, now_s) for each in requests)
-        waits_s = sorted(max(expiry for expiry, _ in entries) - now_s for entries in live if entries)
-        if len(waits_s) <= LOSSES_FREE:
-            return 0.0
-        unused = len(requests) - len(waits_s)
-        return max(self.limit_s / len(requests), *(wait_s / (unused + n) for n, wait_s in enumerate(waits_s, 1)))
+        return sorted(max(expiry for expiry, _ in entries) for entries in live if entries)
 
     def _live(self, shape: bytes, now_s: float) -> list[tuple[float, object]]:
         entries = [entry for entry in self._owed.get(shape, ()) if entry[0] > now_s]
@@ -237,4 +272,5 @@ class Quarantine:
             self._owed[shape] = entries
         else:
             self._owed.pop(shape, None)
+            self._tallies.pop(shape, None)
         return entries

@@ -26,9 +26,8 @@ from tests.support.virtual_time import run_virtual
 ON_THE_WAY_S = 15 * CHARACTER_S + TURNAROUND_S + 1e-6
 """A frame whose first byte left before a stop was raised reaches the device at most this much later [s]."""
 GO = 0x0009
-RECOVERY_LIMIT_S = 5.5
-"""Random losses can use up all shapes of the status read; one is free again when its late reply can no longer come.
-After plain silence it is two seconds: test_link.py."""
+RECOVERY_LIMIT_S = 2.0
+"""How soon after the faults end valid states must follow [s]: contract, section 2."""
 
 VERBS = ["move", "move", "grip", "open", "stop", "stop", "cancel", "activate", "deactivate", "clear_fault", "release"]
 WORLD = ["put", "take", "unplug", "plug", "power_cycle", "quiet", "lossy", "late", "dirty", "deaf", "refusing"]

@@ -52,7 +52,7 @@ from gripperd.drivers.jodell.tracking import (
     StopTracker,
     status_of,
 )
-from gripperd.modbus.bus import ANSWERED_OR_LOST, Bus, Ending, Job, Lane, Result
+from gripperd.modbus.bus import Bus, Ending, Job, Lane, Result
 from gripperd.modbus.transaction import READ_HOLDING, READ_INPUT, Request, read_registers, write_registers
 
 HOLDING_TRIES = 3
@@ -61,10 +61,11 @@ LOSS_WEIGHT = 0.1
 """Weight of the last round in the estimated share of lost replies."""
 LOSS_MARGIN = 2.0
 """Factor on that share: it is an average, and luck has runs."""
-SHAPES_IN_RESERVE = 2
-"""With more unused shapes than these a single loss is followed at the normal rate."""
-LOST_IN_A_ROW = 2
-"""So many losses in a row, and the next reply is expected to be lost too."""
+FEW_LOST = 0.25
+"""Up to this share the link is worth more than the reserve of shapes: it is not called down without having been asked.
+A single loss in a while is 0.1, three in a row are 0.27."""
+SHAPES_IN_RESERVE = 3
+"""With more unused shapes than these a loss is followed at the normal rate."""
 
 
 class JodellConfig(GripperConfig):
@@ -105,9 +106,8 @@ class JodellDriver:
         self._stops: dict[int, tuple[Request, ...]] = {
             word: (write_registers(unit, CONTROL, (word,)),) for word in (RESET, ENABLE)
         }
-        self._loss = 0.0
-        self._lost_in_a_row = 0
         self._answered: Request | None = None
+        self._loss = 0.0
         self._holding_works: bool | None = None
         self._holding_losses = 0
         self._status: Status | None = None
@@ -323,10 +323,8 @@ class JodellDriver:
 
     def _poll_done(self, result: Result) -> None:
         self._learn(result)
-        if result.ending in ANSWERED_OR_LOST:
-            lost = result.ending is not Ending.REPLY
-            self._loss += LOSS_WEIGHT * (lost - self._loss)
-            self._lost_in_a_row = self._lost_in_a_row + 1 if lost else 0
+        if result.request is not None:
+            self._loss += LOSS_WEIGHT * ((result.ending is not Ending.REPLY) - self._loss)
         if result.ending is not Ending.REPLY:
             self._poll_ended(None, result.text)
             return
@@ -345,19 +343,18 @@ class JodellDriver:
         self._holding_works = self._holding_works or None
         self._holding_losses = 0
 
-    def spacing_s(self) -> float:
-        """How long to wait [s] before the next round: the more replies are lost, the longer."""
-        silent = self._lost_in_a_row >= LOST_IN_A_ROW
-        if not silent and self._bus.unused(self._reads) > SHAPES_IN_RESERVE:
-            return 0.0
-        expected_loss = 1.0 if silent else min(1.0, LOSS_MARGIN * self._loss)
-        return expected_loss * self._bus.spacing_s(self._reads)
+    def spacing_s(self, limit_s: float) -> float:
+        """How long to wait [s] before the next round, where many replies are owed. limit_s: see Driver."""
+        reads = self._next_reads()
+        unused = self._bus.unused(reads)
+        expected_loss = min(1.0, LOSS_MARGIN * self._loss) if unused <= SHAPES_IN_RESERVE else 0.0
+        wait_s = self._bus.spacing_s(reads, expected_loss)
+        return min(wait_s, limit_s) if unused and self._loss <= FEW_LOST else wait_s
 
 
 def _stop_frames(unit: int, word: int, command: tuple[int, ...]) -> tuple[Request, ...]:
-    """The stop, in two shapes where a target is known: the second writes it too, unchanged."""
-    first = write_registers(unit, CONTROL, (word,))
-    return (first, write_registers(unit, CONTROL, (word, command[1]))) if len(command) > 1 else (first,)
+    """The stop, in several shapes where a target is known: the longer ones write that too, unchanged."""
+    return tuple(write_registers(unit, CONTROL, (word, *command[1:count])) for count in range(1, len(command) + 1))
 
 
 def _ack(result: Result) -> Ack:
