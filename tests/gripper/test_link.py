@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
@@ -16,6 +18,10 @@ from tests.support.virtual_time import run_virtual
 
 def _silent(request: bytes, reply: bytes | None) -> list[tuple[float, bytes]]:
     return []
+
+
+def _is_valid_since(rig: Rig, count: int) -> bool:
+    return any(state.opening_width_valid for state in rig.states[count:])
 
 
 def _is_invalid(state: GripperState) -> bool:
@@ -296,5 +302,43 @@ def test_a_reply_that_comes_twice_is_not_taken_for_the_next_rounds() -> None:
             widths = [state.opening_width_m for state in rig.states[told:] if state.opening_width_valid]
             assert widths == sorted(widths)
             assert rig.bus.counters.replies > 50
+
+    run_virtual(scenario())
+
+
+def test_the_stamps_of_rounds_never_go_back() -> None:
+    """A reply that is still waited for when the link is called down belongs to a round that was told already."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            late_from_s = rig.now_s() + 0.46
+            rig.line.fault = lambda request, reply: (
+                [(0.05, reply)] if reply is not None and rig.now_s() > late_from_s else []
+            )
+            await asyncio.sleep(1.0)
+            stamps = [state.stamp.to_ns() for state in rig.states]
+            assert any(state.link is Link.DOWN for state in rig.states)
+            assert stamps == sorted(set(stamps))
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("loss", [0.03, 0.1, 0.3, 0.6])
+@pytest.mark.parametrize("seed", range(3))
+def test_valid_states_follow_within_two_seconds_after_random_losses(loss: float, seed: int) -> None:
+    """However the losses fell: they may not use up all shapes of the status read."""
+
+    async def scenario() -> None:
+        rng = random.Random(seed)
+        async with Rig() as rig:
+            await rig.activate()
+            for _ in range(10):
+                rig.line.fault = lambda request, reply: [] if reply is None or rng.random() < loss else [(0.0, reply)]
+                await asyncio.sleep(3.0 + 4.0 * rng.random())
+                rig.line.fault = None
+                ended_s, before = rig.now_s(), len(rig.states)
+                await rig.until(partial(_is_valid_since, rig, before))
+                assert rig.now_s() - ended_s < 2.0
 
     run_virtual(scenario())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Literal
 
 import pytest
 
-from gripperd.contract import Activation, Code, CommandPhase, GraspState, Link, MotionState, Outcome
+from gripperd.contract import Activation, Code, CommandPhase, CommandReply, GraspState, Link, MotionState, Outcome
 from gripperd.contract.requests import Activate, Deactivate, Grip, Move, Open, Release
 from gripperd_sim.history import Kind
 from gripperd_sim.rg75 import Rg75Options
@@ -395,3 +396,121 @@ def test_a_silent_device_keeps_the_stop_waiting_for_one_reply_time_only() -> Non
             assert not stop.done()
 
     run_virtual(scenario())
+
+
+def test_a_stop_of_a_running_motion_is_not_taken_for_the_reset_of_an_earlier_one() -> None:
+    """A stop that cancelled an activation leaves nothing behind that could decide how the next one is judged."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.until(lambda: rig.state.link is Link.UP)
+            await rig.reply(Activate())
+            await asyncio.sleep(0.5)
+            assert (await rig.outcome(await rig.stop())).outcome is Outcome.STOPPED
+            await rig.activate()
+            await rig.reply(Move(opening_width_m=0.075))
+            await asyncio.sleep(0.2)
+            asked_s = rig.now_s()
+            assert (await rig.outcome(await rig.stop())).outcome is Outcome.STOPPED
+            assert rig.now_s() - asked_s < 0.05
+            assert rig.state.activation is Activation.ACTIVE
+
+    run_virtual(scenario())
+
+
+def test_lost_acknowledgements_of_earlier_stops_do_not_make_later_ones_unconfirmed() -> None:
+    """Two shapes of the stop are owed; of more acknowledgements than that one is its own."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            lose = [0]
+
+            def fault(request: bytes, reply: bytes | None) -> list[tuple[float, bytes]]:
+                if reply is not None and request[1] == 0x10 and lose[0]:
+                    lose[0] -= 1
+                    return []
+                return [(0.0, reply)] if reply is not None else []
+
+            rig.line.fault = fault
+            for round_, lost in enumerate([1, 1, 0, 0, 1, 0]):
+                await rig.reply(Move(opening_width_m=0.075 * (round_ % 2), relative_speed=0.3))
+                await asyncio.sleep(0.2)
+                lose[0] = lost
+                stop = await rig.stop()
+                assert stop.ok, (round_, stop)
+                assert (await rig.outcome(stop)).outcome is Outcome.STOPPED
+                await asyncio.sleep(0.3)
+
+    run_virtual(scenario())
+
+
+def test_a_command_given_with_a_second_stop_never_overtakes_it() -> None:
+    """The first stop is acknowledged; in the same moment another stop and a command are given."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            await rig.reply(Move(opening_width_m=0.075, relative_speed=0.1))
+            await asyncio.sleep(0.1)
+            later: list[asyncio.Future[CommandReply]] = []
+
+            def acknowledged(_: asyncio.Future[CommandReply]) -> None:
+                later.append(rig.gripper.stop())
+                later.append(rig.gripper.command(Move(opening_width_m=0.075, relative_speed=0.5)))
+
+            first = rig.gripper.stop()
+            queued = rig.gripper.command(Move(opening_width_m=0.02, relative_speed=0.5))
+            first.add_done_callback(acknowledged)
+            stops = []
+
+            def fault(request: bytes, reply: bytes | None) -> list[tuple[float, bytes]]:
+                if request[1] == 0x10 and request[8] == 1:
+                    stops.append(rig.now_s())
+                    if len(stops) == 2:
+                        return []  # so the second stop has to be repeated
+                return [(0.0, reply)] if reply is not None else []
+
+            rig.line.fault = fault
+            await asyncio.sleep(1.0)
+            assert (await queued).code is Code.FENCED
+            assert (await later[0]).ok
+            moved = await later[1]
+            assert moved.ok
+            go = [write for write in rig.writes() if write.fields["values"][0] == 9]
+            assert len(stops) == 3
+            assert go[-1].t_s > stops[-1]
+            assert len(go) == 2
+            # Both stops were acknowledged, and the command replaced them before standstill could be told.
+            for stop in (await first, await later[0]):
+                assert (await rig.outcome(stop)).outcome is Outcome.SUPERSEDED
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("plugged", [True, False])
+def test_the_cost_of_a_stop_does_not_grow_with_the_stops_before_it(plugged: bool) -> None:
+    """Counted, not timed: what a stop looks at is independent of how many wait."""
+
+    async def scenario(stops: int) -> int:
+        async with Rig(plugged=plugged) as rig:
+            if plugged:
+                await rig.activate()
+                await rig.reply(Move(opening_width_m=0.075, relative_speed=0.05))
+            await asyncio.sleep(0.1)
+            for _ in range(stops):
+                rig.gripper.stop()
+            calls = 0
+
+            def count(frame: object, event: str, argument: object) -> None:
+                nonlocal calls
+                calls += event in ("call", "c_call")
+
+            sys.setprofile(count)
+            try:
+                rig.gripper.stop()
+            finally:
+                sys.setprofile(None)
+            return calls
+
+    assert run_virtual(scenario(3000)) <= run_virtual(scenario(3)) + 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,6 +24,23 @@ from tests.support.virtual_time import START_S, VirtualClock, within
 
 NAME = "left"
 UNIT = 9
+
+
+REFUSAL = bytes.fromhex("0990038dc3")
+"""Unit 9 refuses a write with exception 3."""
+
+
+@dataclass
+class Gate:
+    """Stands before a device. opens: whether a request reaches it; otherwise `instead` is answered."""
+
+    device: Rg75
+    opens: Callable[[bytes, float], bool]
+    instead: bytes | None = None
+
+    def handle(self, frame: bytes, now_s: float) -> bytes | None:
+        """The device's answer, or the other one."""
+        return self.device.handle(frame, now_s) if self.opens(frame, now_s) else self.instead
 
 
 class Rig:
@@ -130,3 +148,15 @@ class Rig:
     def writes(self) -> list[SimEvent]:
         """Every write that the device carried out, in order."""
         return self.device.history.of(Kind.WRITE)
+
+    def sweeps(self) -> list[SimEvent]:
+        """Every activation that began: the jaws sweep."""
+        return [event for event in self.device.history.of(Kind.ACTIVATION) if event.fields["stage"] == "homing"]
+
+    def gate(self, opens: Callable[[bytes, float], bool], instead: bytes | None = None) -> None:
+        """From now on only requests for which opens(frame, now_s) holds reach the device."""
+        self.line.units = {UNIT: Gate(self.device, opens, instead)}
+
+    def ungate(self) -> None:
+        """All requests reach the device again."""
+        self.line.units = {UNIT: self.device}
