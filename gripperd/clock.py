@@ -29,6 +29,11 @@ class Clock(Protocol):
         """Sleep for at least duration_s [s], and little longer."""
 
 
+def thread_cpu_s() -> float:
+    """Processor time that the calling thread has used [s]."""
+    return time.thread_time()
+
+
 class SystemClock:
     """The machine's clock. Short sleeps use a timer descriptor, since asyncio rounds up to whole milliseconds."""
 

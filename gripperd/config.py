@@ -52,6 +52,8 @@ class DaemonConfig(_Section):
     """Connections at a time."""
     client_buffer_bytes: int = Field(262_144, ge=65_536)
     """What may wait for one slow reader [bytes] before it loses states."""
+    stall_limit_s: float = Field(0.02, gt=0)
+    """A longer stall of the event loop [s] is counted, and logged with its cause."""
 
 
 class MqttConfig(_Section):

@@ -12,6 +12,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 
 import structlog
 
@@ -20,6 +21,7 @@ from gripperd.clock import Clock, SystemClock
 from gripperd.config import BusConfig, Config
 from gripperd.drivers.registry import driver_specs
 from gripperd.gripper import Gripper
+from gripperd.loop_watch import LoopWatch
 from gripperd.modbus.bus import Bus, BusLimits
 from gripperd.modbus.line import Line, SerialLine, SerialSettings
 from gripperd.service import GripperService, Statistics
@@ -46,6 +48,7 @@ class Daemon:
     def __init__(self, config: Config, clock: Clock | None = None, make_line: LineFactory = serial_line) -> None:
         self.config = config
         self.clock = clock or SystemClock()
+        self.watch = LoopWatch(self.clock, config.daemon.stall_limit_s)
         self.store = Store(secrets.token_hex(8), [gripper.name for gripper in config.gripper])
         self.buses = {bus.name: Bus(bus.name, make_line(bus), _limits(bus), self.clock) for bus in config.bus}
         specs = driver_specs()
@@ -66,6 +69,7 @@ class Daemon:
     def statistics(self) -> Statistics:
         """Counters of all parts."""
         return {
+            "loop": {"daemon": asdict(self.watch.counters)},
             "bus": {name: bus.counters.as_dict() for name, bus in self.buses.items()},
             "socket": {"server": dict(self.socket.counters)},
             "mqtt": {name: dict(each.counters) for name, each in zip(self.grippers, self.publishers, strict=False)},
@@ -80,6 +84,7 @@ class Daemon:
                 async with asyncio.TaskGroup() as users:
                     tasks = [users.create_task(gripper.run()) for gripper in self.grippers.values()]
                     tasks += [users.create_task(publisher.run()) for publisher in self.publishers]
+                    tasks.append(users.create_task(self.watch.run(), name="loop watch"))
                     log.info(
                         "ready", version=__version__, socket=self.config.daemon.socket, grippers=list(self.grippers)
                     )

@@ -36,7 +36,7 @@ LAYERS = (
     ("gripperd.drivers",),
     ("gripperd.store", "gripperd.gripper"),
     ("gripperd.service", "gripperd.config"),
-    ("gripperd.transports", "gripperd.logs"),
+    ("gripperd.transports", "gripperd.logs", "gripperd.loop_watch"),
     ("gripperd.daemon",),
     ("gripperd.cli", "gripperd.__main__"),
 )
