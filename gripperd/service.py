@@ -96,10 +96,14 @@ class GripperService:
         return self._find(command.gripper).command(command)
 
     def stop(self, gripper: str | None) -> asyncio.Future[CommandReply] | asyncio.Future[StopReply]:
-        """Stop one gripper, or all when none is named. All are raised before this returns."""
+        """Stop one gripper, or all when none is named. All are raised before this returns, those that answer first: one
+        that shares their wire and is silent would make them wait.
+        """
         if gripper is not None:
             return self._find(gripper).stop()
-        replies = [each.stop() for each in self._grippers.values()]
+        answering_first = sorted(self._grippers.values(), key=lambda each: not each.answers)
+        stops = {each.name: each.stop() for each in answering_first}
+        replies = [stops[name] for name in self._grippers]
         if len(replies) == 1:
             return asyncio.ensure_future(_stop_of_only(replies[0]))
         return asyncio.ensure_future(_gather_stops(replies))

@@ -87,6 +87,11 @@ class Gripper:
         return self._core.link
 
     @property
+    def answers(self) -> bool:
+        """Whether the device answered in the last round."""
+        return self._core.fresh
+
+    @property
     def activation(self) -> Activation:
         """By the last valid answer since the link came up."""
         return self._core.activation

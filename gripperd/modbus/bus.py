@@ -5,7 +5,8 @@ Rules
    job learns is known before the next job starts.
 2. Lanes: STOP before COMMAND before POLL. The choice is made at the last moment, after the silent gap, so that a stop
    waits for at most the transaction in flight.
-   A poll whose reply is overdue is given up for it (exchange.py).
+   A poll, or another unit's stop, whose reply is overdue is given up for it (exchange.py). A command never is: one that
+   takes the device longer than usual is nothing strange.
 3. A job is asked what to send at the very moment of sending. It may withdraw then, and costs nothing.
 4. After anything but a clean reply the line is read until it is silent before the next request. Where no byte came at
    all, the wait for the reply was that silence.
@@ -28,7 +29,7 @@ from gripperd.clock import Clock
 from gripperd.modbus.exchange import Answer, Exchange, UsualReply
 from gripperd.modbus.line import Line, PortError
 from gripperd.modbus.statistics import LineCounters
-from gripperd.modbus.transaction import ExceptionReply, Quarantine, Reply, ReplyMatcher, Request
+from gripperd.modbus.transaction import WRITES, ExceptionReply, Quarantine, Reply, ReplyMatcher, Request
 
 log = structlog.get_logger("gripperd.modbus")
 
@@ -116,7 +117,7 @@ class Bus:
         self._wake = asyncio.Event()
         self._exchange: Exchange | None = None
         self._exchange_lane = Lane.POLL
-        self._usual = UsualReply()
+        self._usual = {writes: UsualReply() for writes in (False, True)}
         self._last_byte_s = 0.0
         self._dirty = False
         self._next_open_s = 0.0
@@ -133,7 +134,7 @@ class Bus:
         job.queued = True
         self._lanes[lane].append(job)
         self._wake.set()
-        if lane is Lane.STOP and self._exchange is not None and self._exchange_lane is Lane.POLL:
+        if lane is Lane.STOP and self._exchange is not None and self._exchange_lane is not Lane.COMMAND:
             self._exchange.hurry()
 
     def unused(self, requests: Sequence[Request]) -> int:
@@ -275,7 +276,8 @@ class Bus:
         character_s, limits = self._line.character_s(), self.limits
         wire_s = (len(request.frame) + request.reply_bytes) * character_s
         timeout_s = wire_s + limits.response_timeout_s
-        overdue_s = wire_s + self._usual.limit_s(limits.response_timeout_s)
+        usual = self._usual[request.function in WRITES]
+        overdue_s = wire_s + usual.limit_s(limits.response_timeout_s)
         exceptions_count = self.quarantine.exceptions_free(request, tag, now_s)
         self._exchange = Exchange(request, exceptions_count, timeout_s, overdue_s)
         self.counters.transactions += 1
@@ -287,7 +289,7 @@ class Bus:
             self._on_lost(str(error))
             return str(error)
         if isinstance(answer, Reply):
-            self._usual.add(self._clock.monotonic() - now_s - wire_s)
+            usual.add(self._clock.monotonic() - now_s - wire_s)
         return answer
 
     def _judge(self, answer: Answer, matcher: ReplyMatcher, proven: bool, sent_s: float) -> Result:

@@ -30,6 +30,7 @@ READ_INPUT: Final = 0x04
 WRITE_SINGLE: Final = 0x06
 WRITE_MULTIPLE: Final = 0x10
 EXCEPTION_BIT: Final = 0x80
+WRITES: Final = (WRITE_SINGLE, WRITE_MULTIPLE)
 
 MIN_FRAME_BYTES: Final = 5
 """Shortest RTU answer: unit, function, exception code, CRC."""
@@ -191,7 +192,7 @@ def _lengths(data: bytes, at: int, sent: bytes) -> Iterator[int]:
         yield MIN_FRAME_BYTES
     elif function in (READ_HOLDING, READ_INPUT):
         yield MIN_FRAME_BYTES + data[at + 2]
-    elif function in (WRITE_SINGLE, WRITE_MULTIPLE):
+    elif function in WRITES:
         yield 8
 
 
