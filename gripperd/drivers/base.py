@@ -184,7 +184,9 @@ class StopKind(Enum):
 
 
 class Driver(Protocol):
-    """One device on one wire."""
+    """One device on one wire. heard_s: when it was asked what it answered to last, monotonic [s]; -inf: never."""
+
+    heard_s: float
 
     @property
     def config(self) -> GripperConfig:
@@ -207,6 +209,11 @@ class Driver(Protocol):
 
     def stop(self, began: Callable[[], bool], ended: Callable[[Ack], None]) -> None:
         """Queue the stop that fits the device's activation before everything else. No queue, lock or encoding."""
+
+    def look(self, ended: Callable[[bool], None]) -> None:
+        """Have the device's activation read before everything else, so that stop_kind tells of now. ended: whether it
+        answered. Does nothing where one is under way.
+        """
 
     def stop_misread(self) -> bool:
         """Whether the device took the last stop for a command to move. It must be cancelled at once."""

@@ -4,7 +4,9 @@ Rules
 1. `raise_stop` does all its work before it returns: fence, number, wire lane. It awaits nothing, takes no lock, joins
    no queue that can be full, writes no file and logs nothing.
 2. A stop never moves. What has to be written depends on the activation, and is decided at the moment of sending; where
-   it is not known, the status is read first.
+   it is not known, the status is read first. A device that may have restarted since its last status would take a stop
+   for an enable: where the last round failed, and before every repetition, it is looked at. A stop that was never sent
+   goes out also if nothing is seen, since a device that is not heard may still hear.
 3. It is repeated until it is acknowledged, until it is older than `stop_lifetime_s`, or until a status shows that
    there is nothing to stop. A lost link only makes it wait.
 4. Its answer comes after the acknowledgement, or after `stop_confirm_limit_s` with not_confirmed.
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from enum import Enum
 
 from gripperd.contract import Code, CommandPhase, CommandReply, Link, Outcome, Verb
 from gripperd.drivers.base import Ack, AckKind, StopKind
@@ -26,6 +29,14 @@ REPEAT_DELAY_S = 0.02
 NOTHING_TO_STOP = "not active: nothing to stop"
 
 
+class _Sight(Enum):
+    """What is known of the device since the stop was asked for, or sent last."""
+
+    NONE = "not looked at"
+    SEEN = "it answered"
+    BLIND = "looked at, and not seen"
+
+
 @dataclass(eq=False, slots=True)
 class _Stop:
     """One accepted stop. asked_s: monotonic [s]."""
@@ -33,8 +44,14 @@ class _Stop:
     record: Record
     reply: asyncio.Future[CommandReply]
     asked_s: float
+    sight: _Sight
     alarm: asyncio.TimerHandle | None = None
     tried: bool = False
+
+    @property
+    def may_go(self) -> bool:
+        """Whether it may be sent now."""
+        return self.sight is _Sight.SEEN or (self.sight is _Sight.BLIND and not self.tried)
 
     def answer(self, reply: CommandReply) -> None:
         if not self.reply.done():
@@ -53,13 +70,15 @@ class Stopper:
         self._delivered: list[_Stop] = []
         self._last: _Stop | None = None
         self._repeat_alarm: asyncio.TimerHandle | None = None
+        self._looking = False
         clear.set()
 
     def raise_stop(self) -> asyncio.Future[CommandReply]:
         """Stop this gripper. The future has the reply."""
         core, loop = self._core, asyncio.get_running_loop()
         self._dispatcher.fence()
-        stop = _Stop(core.ledger.number(Verb.STOP), loop.create_future(), core.clock.monotonic())
+        sight = _Sight.SEEN if core.fresh else _Sight.NONE
+        stop = _Stop(core.ledger.number(Verb.STOP), loop.create_future(), core.clock.monotonic(), sight)
         if core.link is Link.UP and not self._undelivered and core.driver.stop_kind() is StopKind.NOTHING:
             self._nothing_to_stop(stop)
             return stop.reply
@@ -75,15 +94,32 @@ class Stopper:
     def round_ended(self) -> None:
         """A round brought a valid status: what waited for it can be decided now."""
         if self._core.driver.stop_misread() and self._last is not None and self._last not in self._undelivered:
-            self._last.tried, self._last.asked_s = False, self._core.clock.monotonic()
+            self._last.asked_s = self._core.clock.monotonic()
             self._undelivered.append(self._last)  # as its status wants it now; it was answered long ago
+        self._seen()
+
+    def _seen(self) -> None:
         if not self._undelivered:
             return
         if self._core.driver.stop_kind() is StopKind.NOTHING:
             stops, self._undelivered = self._undelivered, []
             for stop in stops:
                 self._nothing_to_stop(stop)
+        else:
+            self._undelivered[-1].sight = _Sight.SEEN
         self._deliver()
+
+    def _looked(self, seen: bool) -> None:
+        """The look that a stop asked for is over."""
+        self._looking = False
+        if seen:
+            self._seen()
+        elif self._undelivered:
+            newest = self._undelivered[-1]
+            newest.sight = _Sight.BLIND
+            if newest.tried:
+                self._repeat_later()
+            self._deliver()
 
     def link_lost(self) -> None:
         """Pending stops end; those that were not delivered still wait for the link."""
@@ -106,22 +142,24 @@ class Stopper:
             self._finish(stop, Outcome.UNCONFIRMED, "could not be delivered in time, given up")
             self._end_replaced(Outcome.UNCONFIRMED, f"a stop ({stop.record.seq}) was sent, and never acknowledged")
         waits = self._repeat_alarm is not None or self._in_flight  # polls must get their turn between two attempts
-        if self._undelivered and self._undelivered[-1].tried and not core.fresh:
-            waits = True  # a device that restarted would take a repetition for an enable: look first
         if self._undelivered and not waits and core.driver.stop_kind() is StopKind.WRITE:
-            core.driver.stop(self._began, self._ended)
+            if self._undelivered[-1].may_go:
+                core.driver.stop(self._began, self._ended)
+            elif not self._looking:
+                self._looking = True
+                core.driver.look(self._looked)
         if not self._undelivered:
             self._clear.set()
         core.wake.set()
 
     def _began(self) -> bool:
         """The wire is about to send the stop."""
-        if not self._undelivered:
+        if not self._undelivered or not self._undelivered[-1].may_go:
             return False
         core = self._core
         self._in_flight = list(self._undelivered)
         for stop in self._in_flight:
-            stop.tried = True
+            stop.tried, stop.sight = True, _Sight.NONE
         self._last = self._in_flight[-1]
         before = core.before()
         record = self._in_flight[-1].record
@@ -136,10 +174,13 @@ class Stopper:
         if ack.kind is AckKind.ACKNOWLEDGED:
             self._acknowledged(stops)
         elif ack.kind in (AckKind.SILENT, AckKind.UNPROVEN, AckKind.REFUSED):
-            loop = asyncio.get_running_loop()
-            self._repeat_alarm = self._repeat_alarm or loop.call_later(REPEAT_DELAY_S, self._repeat_now)
+            self._repeat_later()
         elif ack.kind is AckKind.LINK:
             core.trouble = ack.text
+
+    def _repeat_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._repeat_alarm = self._repeat_alarm or loop.call_later(REPEAT_DELAY_S, self._repeat_now)
 
     def _repeat_now(self) -> None:
         self._repeat_alarm = None

@@ -152,7 +152,7 @@ class Gripper:
             alarm.cancel()
 
     def _silent_from_s(self) -> float:
-        return self._last_answer_s + self.driver.config.link_down_after_s
+        return max(self._last_answer_s, self.driver.heard_s) + self.driver.config.link_down_after_s
 
     def _is_silent(self) -> bool:
         return self._clock.monotonic() >= self._silent_from_s() - TIMER_RESOLUTION_S
@@ -184,7 +184,7 @@ class Gripper:
         """When the driver wants the next round at the earliest, monotonic [s]."""
         now_s, config = self._clock.monotonic(), self.driver.config
         up = self._core.link is Link.UP
-        last_chance_s = self._last_answer_s + LAST_CHANCE * config.link_down_after_s if up else math.inf
+        last_chance_s = self._silent_from_s() - (1.0 - LAST_CHANCE) * config.link_down_after_s if up else math.inf
         return now_s + self.driver.spacing_s(max(0.0, last_chance_s - now_s))
 
     def _period_s(self) -> float:

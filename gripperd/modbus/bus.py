@@ -79,12 +79,14 @@ class Job:
     prepare: called just before sending; the requests that would do, best first; none withdraws the job.
     done: called once with the result. attempts: how often to send at most.
     tag: the words that are sent; answers to requests with the same tag are as good as each other.
+    hurried: its reply is given up when it is overdue, and not only at its time-out (exchange.py).
     """
 
     prepare: Callable[[], Sequence[Request]]
     done: Callable[[Result], None]
     attempts: int = 1
     tag: object = None
+    hurried: bool = False
     queued: bool = False
 
 
@@ -142,13 +144,13 @@ class Bus:
         now_s = self._clock.monotonic()
         return sum(self.quarantine.free(each.shape, None, now_s) for each in requests)
 
-    def spacing_s(self, requests: Sequence[Request], expected_loss: float) -> float:
-        """How long to wait [s] before one of these requests is sent again, the longer the more replies are lost.
+    def wait_s(self, requests: Sequence[Request]) -> float:
+        """How long to wait [s] before one of these requests may be lost: see Quarantine.wait_s."""
+        return self.quarantine.wait_s(requests, self._clock.monotonic())
 
-        expected_loss: share of replies that are lost, 0 to 1.
-        """
-        now_s, quarantine = self._clock.monotonic(), self.quarantine
-        return max(quarantine.wait_s(requests, now_s), expected_loss * quarantine.even_s(requests, now_s))
+    def even_s(self, requests: Sequence[Request]) -> float:
+        """Pause [s] that uses up the unused shapes of these requests evenly: see Quarantine.even_s."""
+        return self.quarantine.even_s(requests, self._clock.monotonic())
 
     async def run(self) -> None:
         """Own the line until cancelled."""
@@ -259,7 +261,7 @@ class Bus:
                 self.counters.quarantined += 1
                 return Result(Ending.QUARANTINED, Ending.QUARANTINED.value)
             request = requests[0]
-        answer = await self._send(request, job.tag, now_s)
+        answer = await self._send(request, job, now_s)
         assert self._exchange is not None
         if isinstance(answer, Reply) and not proven:
             proven = self.quarantine.proves(request.shape, job.tag, now_s)
@@ -271,15 +273,15 @@ class Bus:
         self._exchange = None
         return result
 
-    async def _send(self, request: Request, tag: object, now_s: float) -> Answer:
+    async def _send(self, request: Request, job: Job, now_s: float) -> Answer:
         """Send, and wait for the answer."""
         character_s, limits = self._line.character_s(), self.limits
         wire_s = (len(request.frame) + request.reply_bytes) * character_s
         timeout_s = wire_s + limits.response_timeout_s
         usual = self._usual[request.function in WRITES]
         overdue_s = wire_s + usual.limit_s(limits.response_timeout_s)
-        exceptions_count = self.quarantine.exceptions_free(request, tag, now_s)
-        self._exchange = Exchange(request, exceptions_count, timeout_s, overdue_s)
+        exceptions_count = self.quarantine.exceptions_free(request, job.tag, now_s)
+        self._exchange = Exchange(request, exceptions_count, overdue_s if job.hurried else timeout_s, overdue_s)
         self.counters.transactions += 1
         self._last_byte_s = now_s + len(request.frame) * character_s
         try:

@@ -226,6 +226,8 @@ class Quarantine:
 
     def free(self, shape: bytes, tag: object, now_s: float) -> bool:
         """Whether an answer of this shape, coming now, can only belong to the tag's own requests."""
+        if shape not in self._owed:
+            return True
         return all(tag is not None and other is tag for _, other in self._live(shape, now_s))
 
     def exceptions_free(self, request: Request, tag: object, now_s: float) -> bool:
@@ -264,11 +266,16 @@ class Quarantine:
 
     def _expiries_s(self, requests: Sequence[Request], now_s: float) -> list[float]:
         """When the owed shapes among these can be used again, soonest first."""
+        if not self._owed:
+            return []
         live = (self._live(each.shape, now_s) for each in requests)
         return sorted(max(expiry for expiry, _ in entries) for entries in live if entries)
 
     def _live(self, shape: bytes, now_s: float) -> list[tuple[float, object]]:
-        entries = [entry for entry in self._owed.get(shape, ()) if entry[0] > now_s]
+        owed = self._owed.get(shape)
+        if owed is None:
+            return []
+        entries = [entry for entry in owed if entry[0] > now_s]
         if entries:
             self._owed[shape] = entries
         else:

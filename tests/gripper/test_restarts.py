@@ -141,6 +141,7 @@ def test_a_stop_at_the_edge_of_a_lost_link_does_not_disable_an_active_drive(wait
             rig.gate(lambda frame, now_s: now_s >= silent_from_s + 0.495)
             await asyncio.sleep(wait_s)
             await rig.stop()
+            await rig.until(lambda: rig.state.activation is not Activation.UNKNOWN, limit_s=2.0)
             await asyncio.sleep(1.0)
             assert rig.state.activation is Activation.ACTIVE
             assert all(each.fields["values"] != (0,) for each in rig.writes() if each.t_s > silent_from_s)
@@ -213,5 +214,50 @@ def test_an_activation_needs_the_acknowledgement_of_its_second_word() -> None:
             reply = await rig.reply(Activate())
             assert reply.code is Code.NOT_CONFIRMED
             assert (await rig.outcome(reply)).outcome is Outcome.UNCONFIRMED
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("off_s", [0.2, 0.25, 0.3, 0.35])
+@pytest.mark.parametrize("later_s", [0.001, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1])
+def test_a_stop_right_after_a_restart_that_the_link_survived_moves_nothing(off_s: float, later_s: float) -> None:
+    """The last status is from before the restart: the device is looked at first."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            await rig.outcome(Open())
+            await asyncio.sleep(0.1)
+            sweeps, writes = len(rig.sweeps()), len(rig.writes())
+            rig.device.power_cycle(rig.now_s(), off_s=off_s)
+            await asyncio.sleep(off_s + later_s)
+            stop = await rig.stop()
+            await asyncio.sleep(1.0)
+            assert len(rig.sweeps()) == sweeps
+            assert len(rig.writes()) == writes
+            assert stop.ok
+            assert rig.state.activation is Activation.INACTIVE
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("silent_s", [0.15, 0.2, 0.3, 0.4])
+def test_a_stop_for_a_device_that_hears_and_is_not_heard_reaches_it_after_one_look(silent_s: float) -> None:
+    """Replies are lost for some rounds already. The look is given up when its reply is overdue."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            await rig.reply(Move(opening_width_m=0.075, relative_speed=0.05))
+            await asyncio.sleep(0.2)
+            rig.line.fault = lambda request, reply: []
+            await asyncio.sleep(silent_s)
+            assert rig.state.link is Link.UP
+            asked_s = rig.now_s()
+            rig.gripper.stop()
+            await asyncio.sleep(0.05)
+            stops = [write for write in rig.writes() if write.fields["values"] == (1,) and write.t_s > asked_s]
+            assert len(stops) == 1
+            assert stops[0].t_s - asked_s < 0.02
 
     run_virtual(scenario())

@@ -348,7 +348,7 @@ def _good_reads_beside(silent: bool) -> int:
             async def poll_neighbour() -> None:
                 while True:
                     await w.ask(neighbour)
-                    await asyncio.sleep(max(0.02, w.bus.spacing_s(neighbour, 1.0)))
+                    await asyncio.sleep(max(0.02, w.bus.even_s(neighbour)))
 
             task = asyncio.create_task(poll_neighbour())
             good, due_s = 0, asyncio.get_running_loop().time()

@@ -130,7 +130,7 @@ def test_twenty_times_unplugged_and_plugged_in_again() -> None:
                     w.line.unplug()
                     assert (await poll).ending is Ending.PORT
                     w.line.plugged = True
-                    await asyncio.sleep(max(0.25, w.bus.spacing_s(SHAPES, 1.0)))
+                    await asyncio.sleep(max(0.25, w.bus.even_s(SHAPES)))
                 assert (await w.ask()).ending is Ending.REPLY
                 assert w.bus.counters.port_lost == 20
         assert [entry["event"] for entry in logs] == ["port_open", "port_lost"] * 20 + ["port_open"]

@@ -22,7 +22,7 @@ Deliveries = list[tuple[float, bytes]]
 
 async def fail_over(w: Wire) -> None:
     """As long as the supervisor would wait before it asks again."""
-    await asyncio.sleep(w.bus.spacing_s(SHAPES, 1.0))
+    await asyncio.sleep(w.bus.even_s(SHAPES))
 
 
 @pytest.mark.parametrize("turnaround_s", [0.0, 0.005, 0.5])

@@ -83,7 +83,7 @@ def test_no_late_reply_is_ever_taken_for_another_requests(seed: int) -> None:
                     result = await witness.ask(Lane.STOP, STOPS, tag=object())
                 answered += result.ending is Ending.REPLY
                 if result.ending is not Ending.REPLY and rng.random() < 0.5:
-                    await asyncio.sleep(w.bus.spacing_s(SHAPES, 1.0))
+                    await asyncio.sleep(w.bus.even_s(SHAPES))
                 await asyncio.sleep(rng.choice([0.0, 0.03, rng.uniform(0.0, 0.3)]))
             assert answered > 100
             assert w.bus.counters.transactions > 500
@@ -165,7 +165,7 @@ def test_a_device_that_is_back_is_heard_at_once_while_its_old_replies_are_still_
             w.line.fault = lambda request, reply: witness.deliver(reply, 0.5)
             for _ in range(6):
                 assert (await witness.ask(Lane.POLL, SHAPES)).ending is Ending.TIMEOUT
-                await asyncio.sleep(w.bus.spacing_s(SHAPES, 1.0))
+                await asyncio.sleep(w.bus.even_s(SHAPES))
             w.line.fault = lambda request, reply: witness.deliver(reply, 0.0)
             for _ in range(5):
                 assert (await witness.ask(Lane.POLL, SHAPES)).ending is Ending.REPLY
@@ -188,7 +188,7 @@ def test_one_loss_some_seconds_ago_does_not_blind_the_bus_to_a_device_that_was_a
             while loop.time() < began_s + 15.0:
                 if (await w.ask()).ending is Ending.REPLY:
                     heard_s.append(loop.time() - began_s)
-                await asyncio.sleep(max(0.02, w.bus.spacing_s(SHAPES, 0.0)))
+                await asyncio.sleep(max(0.02, w.bus.wait_s(SHAPES)))
             assert w.bus.counters.timeouts > 1
             assert min(t_s for t_s in heard_s if t_s > 5.1) < 7.1
 

@@ -26,6 +26,7 @@ from gripperd.drivers.base import (
     Tracker,
 )
 from gripperd.drivers.jodell import policy
+from gripperd.drivers.jodell.reading import StatusReads
 from gripperd.drivers.jodell.registers import Status, byte_of, decode_status, encode_go, position_of
 from gripperd.drivers.jodell.table import (
     CONTROL,
@@ -38,8 +39,6 @@ from gripperd.drivers.jodell.table import (
     RESET_PAUSE_S,
     STA_ACTIVATING,
     STA_ACTIVE,
-    STATUS,
-    STATUS_REGISTERS,
     Model,
 )
 from gripperd.drivers.jodell.tracking import (
@@ -53,19 +52,7 @@ from gripperd.drivers.jodell.tracking import (
     status_of,
 )
 from gripperd.modbus.bus import Bus, Ending, Job, Lane, Result
-from gripperd.modbus.transaction import READ_HOLDING, READ_INPUT, Request, read_registers, write_registers
-
-HOLDING_TRIES = 3
-"""Reads with function 03 that may be lost before it is given up, where it has never worked and 04 does."""
-LOSS_WEIGHT = 0.1
-"""Weight of the last round in the estimated share of lost replies."""
-LOSS_MARGIN = 2.0
-"""Factor on that share: it is an average, and luck has runs."""
-FEW_LOST = 0.25
-"""Up to this share the link is worth more than the reserve of shapes: it is not called down without having been asked.
-A single loss in a while is 0.1, three in a row are 0.27."""
-SHAPES_IN_RESERVE = 3
-"""With more unused shapes than these a loss is followed at the normal rate."""
+from gripperd.modbus.transaction import Request, write_registers
 
 
 class JodellConfig(GripperConfig):
@@ -98,19 +85,13 @@ class JodellDriver:
         self._model = model
         self._bus = bus
         unit = config.unit
-        self._reads = tuple(
-            read_registers(unit, function, STATUS, count)
-            for count in range(STATUS_REGISTERS, POSITION_REGISTERS - 1, -1)
-            for function in (READ_INPUT, READ_HOLDING)
-        )
+        self._reads = StatusReads(bus, unit)
         self._stops: dict[int, tuple[Request, ...]] = {
             word: (write_registers(unit, CONTROL, (word,)),) for word in (RESET, ENABLE)
         }
-        self._answered: Request | None = None
-        self._loss = 0.0
-        self._holding_works: bool | None = None
-        self._holding_losses = 0
+        self.heard_s = -math.inf
         self._status: Status | None = None
+        self._registers: tuple[int, ...] = ()
         self._sent: _Write | None = None
         self._target: int | None = None
         self._word: int | None = None
@@ -123,6 +104,8 @@ class JodellDriver:
         self._stop_began: Callable[[], bool] = lambda: False
         self._stop_ended: Callable[[Ack], None] = lambda ack: None
         self._stop_resets = False
+        self._look = Job(self._look_requests, self._look_done, hurried=True)
+        self._look_ended: Callable[[bool], None] = lambda seen: None
 
     def info(self) -> GripperInfo:
         """What an RG75 can do, with this configuration."""
@@ -301,38 +284,43 @@ class JodellDriver:
         self._bus.submit(Lane.POLL, self._poll)
 
     def _poll_requests(self) -> Sequence[Request]:
-        return self._next_reads() if self._poll_began() else ()
-
-    def _next_reads(self) -> Sequence[Request]:
-        """Reads that would do, best first. The shape that was answered last comes last: its reply may come twice."""
-        possible = [each for each in self._reads if each.function == READ_INPUT or self._holding_works is not False]
-        return sorted(possible, key=lambda each: each is self._answered)
-
-    def _learn(self, result: Result) -> None:
-        """Whether function 03 reads the status too, as public drivers do, or 04 only, as the vendor's. [C] S1 S2 S9"""
-        if result.request is None:
-            return
-        answered = result.ending is Ending.REPLY
-        if result.request.function == READ_HOLDING:
-            self._holding_works = True if answered else self._holding_works
-            self._holding_losses += not answered
-            if result.ending is Ending.EXCEPTION:
-                self._holding_works = False
-        elif answered and self._holding_works is None and self._holding_losses >= HOLDING_TRIES:
-            self._holding_works = False
+        return self._reads.now() if self._poll_began() else ()
 
     def _poll_done(self, result: Result) -> None:
-        self._learn(result)
-        if result.request is not None:
-            self._loss += LOSS_WEIGHT * ((result.ending is not Ending.REPLY) - self._loss)
+        self._reads.learn(result)
         if result.ending is not Ending.REPLY:
             self._poll_ended(None, result.text)
             return
-        status = self._status = decode_status(result.registers)
-        self._answered = result.request
-        if status.activation == STA_ACTIVE and (result.sent_s > self._word_sent_s + self.config.take_up_limit_s):
+        self._heard(result)
+        if self._status is None or len(result.registers) < POSITION_REGISTERS:
+            self._poll_ended(None, "it answered with the status word only, as was asked after many losses")
+        else:
+            self._poll_ended(policy.observe(self._status, self.config.stroke_m, self.config.empty_width_m), "")
+
+    def _heard(self, result: Result) -> None:
+        """The device answered to a read. A status word alone is of use only together with the block before it."""
+        self.heard_s = result.sent_s
+        if len(result.registers) >= POSITION_REGISTERS:
+            self._registers = result.registers
+        elif self._status is None:
+            return
+        status = self._status = decode_status((result.registers[0], *self._registers[1:]))
+        if status.activation == STA_ACTIVE and result.sent_s > self._word_sent_s + self.config.take_up_limit_s:
             self._word = None  # the activation is over, or the disabling was never taken up
-        self._poll_ended(policy.observe(status, self.config.stroke_m, self.config.empty_width_m), "")
+
+    def look(self, ended: Callable[[bool], None]) -> None:
+        """Have the status word read before everything else."""
+        self._look_ended = ended
+        self._bus.submit(Lane.STOP, self._look)
+
+    def _look_requests(self) -> Sequence[Request]:
+        return self._reads.brief() if self._status is not None else ()
+
+    def _look_done(self, result: Result) -> None:
+        seen = result.ending is Ending.REPLY
+        if seen:
+            self._heard(result)
+        self._look_ended(seen)
 
     def lost(self) -> None:
         """The link is down: the device may be another one when it is back."""
@@ -340,16 +328,11 @@ class JodellDriver:
         self._sent = None
         self._target = None
         self._word = None
-        self._holding_works = self._holding_works or None
-        self._holding_losses = 0
+        self._reads.forget()
 
     def spacing_s(self, limit_s: float) -> float:
-        """How long to wait [s] before the next round, where many replies are owed. limit_s: see Driver."""
-        reads = self._next_reads()
-        unused = self._bus.unused(reads)
-        expected_loss = min(1.0, LOSS_MARGIN * self._loss) if unused <= SHAPES_IN_RESERVE else 0.0
-        wait_s = self._bus.spacing_s(reads, expected_loss)
-        return min(wait_s, limit_s) if unused and self._loss <= FEW_LOST else wait_s
+        """How long to wait [s] before the next round, where many replies are owed."""
+        return self._reads.spacing_s(limit_s)
 
 
 def _stop_frames(unit: int, word: int, command: tuple[int, ...]) -> tuple[Request, ...]:
