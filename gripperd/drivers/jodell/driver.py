@@ -123,6 +123,8 @@ class JodellDriver:
         self._stop_began: Callable[[], bool] = lambda: False
         self._stop_ended: Callable[[Ack], None] = lambda ack: None
         self._stop_resets = False
+        self._tag_sent: object = None
+        self._stop_unanswered = False
 
     def info(self) -> GripperInfo:
         """What an RG75 can do, with this configuration."""
@@ -226,6 +228,8 @@ class JodellDriver:
         def prepare() -> Sequence[Request]:
             if not began():
                 return ()
+            self._bus.counters.retries += tag is self._tag_sent
+            self._tag_sent = tag
             self._sent = write
             self._word, self._word_sent_s = words[0], math.inf
             self._stopped_last = False
@@ -273,12 +277,14 @@ class JodellDriver:
             return ()
         self._word, self._word_sent_s = RESET if self._stop_resets else None, math.inf
         self._stopped_last = not self._stop_resets
+        self._bus.counters.retries += self._stop_unanswered
         self._sent = None
         return self._stops[RESET if self._stop_resets else ENABLE]
 
     def _stop_done(self, result: Result) -> None:
         if result.request is not None:
             self._word_sent_s = result.sent_s
+            self._stop_unanswered = result.ending is not Ending.REPLY
         self._stop_ended(_ack(result))
 
     def stop_misread(self) -> bool:
@@ -344,6 +350,7 @@ class JodellDriver:
         self._word = None
         self._holding_works = self._holding_works or None
         self._holding_losses = 0
+        self._stop_unanswered = False
 
     def spacing_s(self) -> float:
         """How long to wait [s] before the next round: the more replies are lost, the longer."""
