@@ -168,7 +168,7 @@ class MotionTracker(CommandTracker):
         if status.contact == OBJ_MOVING or context.pending:
             return False
         if context.rest and before is not None:
-            moved = abs(status.position - before.position) >= MOVED_COUNTS
+            moved = abs(status.position - before.position) >= MOVED_COUNTS and self.led_here(status)  # or it jitters
             return (moved or status.contact != before.contact) and not status.dropped
         other = context.old_target is not None and abs(self.target - context.old_target) > 2 * POSITION_TOLERANCE
         return other and status.contact == OBJ_REACHED and self.at_target(status)
