@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -128,6 +129,30 @@ def test_a_stop_is_repeated_past_the_budget_of_commands_and_counted() -> None:
             await rig.reply(Open())
             await rig.stop()
             assert rig.bus.counters.retries == 4, "a new stop is no repetition"
+
+    run_virtual(scenario())
+
+
+def test_acknowledgements_whose_first_bytes_are_damaged_cost_one_repetition_each() -> None:
+    """FRAME 28: the device answers before the adapter has turned round, one time in five."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            acks = itertools.count(1)
+
+            def fault(request: bytes, reply: bytes | None) -> list[tuple[float, bytes]]:
+                assert reply is not None
+                damaged = request[1] == 0x10 and next(acks) % 5 == 0
+                return [(0.0, b"\x00\x00" + reply[2:] if damaged else reply)]
+
+            rig.line.fault = fault
+            for n in range(40):
+                reply = await rig.reply(Move(opening_width_m=0.02 + 0.05 * (n % 2)))
+                assert reply.ok
+                assert (await rig.outcome(reply)).outcome is Outcome.REACHED
+            counters = rig.bus.counters
+            assert counters.retries == counters.mismatches == (next(acks) - 1) // 5 > 8
 
     run_virtual(scenario())
 
