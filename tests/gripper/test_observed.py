@@ -267,3 +267,30 @@ def test_jitter_of_the_position_does_not_hide_that_the_jaws_are_blocked(noise_co
                 rig.take()
 
     run_virtual(scenario())
+
+
+@pytest.mark.parametrize("takeup_s", [0.01, 0.06])
+@pytest.mark.parametrize("noise_counts", [1, 2])
+def test_jitter_is_no_proof_of_a_motion(noise_counts: int, takeup_s: float) -> None:
+    """DONE 52: targets that change in mid-motion, while the status still tells of the one before."""
+
+    async def scenario() -> None:
+        rng = random.Random(noise_counts)
+
+        def jitter(word: int, position: int) -> tuple[int, int]:
+            return word, min(255, max(0, position + rng.randint(-noise_counts, noise_counts)))
+
+        async with Rig(Rg75Options(takeup_s=takeup_s)) as rig:
+            await rig.activate()
+            rig.line.units = {9: _Edited(rig.device, jitter)}
+            for n in range(120):
+                first = Move(opening_width_m=rng.uniform(0.005, 0.07), relative_speed=rng.uniform(0.1, 1.0))
+                if n % 2:
+                    await rig.reply(first)
+                    await asyncio.sleep(rng.uniform(0.0, 0.3))
+                second = Move(opening_width_m=rng.uniform(0.005, 0.07), relative_speed=rng.uniform(0.1, 1.0))
+                outcome = await rig.outcome(second)
+                assert outcome.outcome is Outcome.REACHED, outcome
+                assert rig.width_m() == pytest.approx(second.opening_width_m, abs=0.0012), "it is there already"
+
+    run_virtual(scenario())

@@ -37,8 +37,8 @@ from gripperd.drivers.jodell.table import (
 )
 
 NOT_SHOWN = ended(Outcome.UNCONFIRMED, "the device showed no sign that it took the command up")
-MOVED_COUNTS = 2
-"""A smaller change of the position can be noise of the encoder [counts]."""
+MOVED_COUNTS = 5
+"""A smaller change of the position can be noise of the encoder, taken as two counts either way [counts]."""
 
 
 def status_of(observation: Observation) -> Status:
