@@ -53,7 +53,7 @@ class Daemon:
         self.buses = {bus.name: Bus(bus.name, make_line(bus), _limits(bus), self.clock) for bus in config.bus}
         specs = driver_specs()
         self.grippers: Mapping[str, Gripper] = {
-            each.name: Gripper(specs[each.driver].build(each, self.buses), self.store, self.clock)
+            each.name: Gripper(specs[each.driver].make(each, self.buses), self.store, self.clock)
             for each in config.gripper
         }
         host = socket.gethostname()

@@ -55,6 +55,8 @@ class GripperConfig(BaseModel):
     """An activation without an end after this time is `timed_out` [s]."""
     stop_lifetime_s: float = Field(30.0, gt=0)
     """A stop that could not be delivered is forgotten after this time [s]: later it would be one nobody asked for."""
+    write_attempts: int = Field(3, ge=1, le=10)
+    """How often a write is sent until it is acknowledged. It is absolute, so that a second copy does no harm."""
     queue_commands: int = Field(1024, gt=0)
     """Commands that may wait for dispatch."""
     stop_at_exit: bool = False

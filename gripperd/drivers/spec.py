@@ -20,3 +20,11 @@ class DriverSpec:
     name: str
     config: type[GripperConfig]
     build: Callable[[GripperConfig, Mapping[str, Bus]], Driver]
+
+    def make(self, config: GripperConfig, buses: Mapping[str, Bus]) -> Driver:
+        """A driver. Raises TypeError where part of the protocol is missing: what cannot be stopped is no driver."""
+        driver = self.build(config, buses)
+        missing = [name for name in vars(Driver) if not name.startswith("_") and not hasattr(driver, name)]
+        if missing:
+            raise TypeError(f"driver {self.name!r} lacks {', '.join(missing)}: see Driver in gripperd/drivers/base.py")
+        return driver

@@ -25,8 +25,6 @@ from gripperd.gripper.core import Core
 from gripperd.gripper.ledger import Record
 
 FENCED = "discarded by a stop"
-WRITE_ATTEMPTS = 3
-"""How often a write is sent at most. It is absolute, so that a second copy does no harm."""
 SHOWN = frozenset({Outcome.REACHED, Outcome.CONTACT, Outcome.CLOSED_EMPTY, Outcome.WIDTH_MISMATCH, Outcome.STALLED})
 """Outcomes that the status itself told."""
 
@@ -167,8 +165,9 @@ class Dispatcher:
 
     async def _send_step(self, queued: _Queued, plan: Plan, step: Step, last: bool) -> bool:
         """Send one write. True: it was acknowledged and the next may follow."""
-        for attempt in range(1, WRITE_ATTEMPTS + 1):
-            then = await self._attempt(queued, plan, step, last, final=attempt == WRITE_ATTEMPTS)
+        attempts = self._core.driver.config.write_attempts
+        for attempt in range(1, attempts + 1):
+            then = await self._attempt(queued, plan, step, last, final=attempt == attempts)
             if then is _Then.LOOK:
                 await self._look(queued)
             if then is _Then.REPLAN:

@@ -26,7 +26,7 @@ from enum import Enum, IntEnum
 import structlog
 
 from gripperd.clock import Clock
-from gripperd.modbus.exchange import Answer, Exchange, UsualReply
+from gripperd.modbus.exchange import USUAL_REPLIES, Answer, Exchange, UsualReply
 from gripperd.modbus.line import Line, PortError
 from gripperd.modbus.statistics import LineCounters
 from gripperd.modbus.transaction import WRITES, ExceptionReply, Quarantine, Reply, ReplyMatcher, Request
@@ -35,6 +35,10 @@ log = structlog.get_logger("gripperd.modbus")
 
 GAP_CHARACTERS = 3.5
 """Silence before each request [characters]: Modbus over serial line, section 2.5.1.1."""
+
+SLOW_REPLY_S = 0.010
+"""With so long a usual wait for a reply, beside its bytes [s], an adapter's latency timer is suspected: FTDI's default
+holds a short reply back for up to 16 ms. An RG75 is taken to answer within a few milliseconds."""
 
 
 class Lane(IntEnum):
@@ -57,6 +61,14 @@ class Ending(Enum):
     PORT = "port lost"
     FULL = "queue full"
     WITHDRAWN = "withdrawn"
+
+
+ADVICE = {
+    Ending.TIMEOUT: "power, wiring, unit, baudrate and parity",
+    Ending.CRC: "baudrate, parity, termination, and that nobody else speaks on the line",
+    Ending.MISMATCH: "baudrate, parity, unit, and that nobody else speaks on the line",
+}
+"""What to check where a device goes on to answer like this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +132,7 @@ class Bus:
         self._exchange: Exchange | None = None
         self._exchange_lane = Lane.POLL
         self._usual = {writes: UsualReply() for writes in (False, True)}
+        self._replies_to_probe = 0
         self._last_byte_s = 0.0
         self._dirty = False
         self._next_open_s = 0.0
@@ -209,6 +222,7 @@ class Bus:
         self._dirty = True
         self._last_byte_s = self._clock.monotonic()  # unknown; so it is listened to first
         self._trouble_logged = False
+        self._replies_to_probe = USUAL_REPLIES
         self.counters.port_opened += 1
         log.info("port_open", bus=self.name)
 
@@ -292,7 +306,17 @@ class Bus:
             return str(error)
         if isinstance(answer, Reply):
             usual.add(self._clock.monotonic() - now_s - wire_s)
+            self._probe()
         return answer
+
+    def _probe(self) -> None:
+        """Once after each opening: an adapter that holds replies back costs most of the rate, and nobody is told."""
+        self._replies_to_probe -= 1
+        if self._replies_to_probe == 0 and (usual_s := self._usual[False].median_s()) > SLOW_REPLY_S:
+            hint = (
+                "if it is an FTDI adapter: echo 1 > /sys/bus/usb-serial/devices/ttyUSBn/latency_timer, see docs/rg75.md"
+            )
+            log.warning("slow_replies", bus=self.name, usual_s=round(usual_s, 4), hint=hint)
 
     def _judge(self, answer: Answer, matcher: ReplyMatcher, proven: bool, sent_s: float) -> Result:
         counters, request = self.counters, matcher.request
@@ -318,10 +342,9 @@ class Bus:
         else:
             counters.timeouts += 1
             ending = Ending.TIMEOUT
-        text = f"unit {request.unit}: {ending.value} within {took_s:.3f} s"
-        return Result(
-            ending, f"{text}, received {seen.hex(' ')}" if seen else text, (), request, proven, sent_s, took_s
-        )
+        received = f", received {seen.hex(' ')}" if seen else ""
+        text = f"unit {request.unit}: {ending.value} within {took_s:.3f} s on {self._line.describe()}{received}"
+        return Result(ending, f"{text}; check {ADVICE[ending]}", (), request, proven, sent_s, took_s)
 
     def _count(self, exchange: Exchange) -> None:
         """Bytes left behind the answer, or in its place, are not the next request's."""

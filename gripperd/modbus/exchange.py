@@ -9,6 +9,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import statistics
 from collections import deque
 
 from gripperd.modbus.line import Line
@@ -35,6 +36,10 @@ class UsualReply:
     def add(self, took_s: float) -> None:
         """A reply came took_s [s] after its request, less its wire time."""
         self._took_s.append(took_s)
+
+    def median_s(self) -> float:
+        """What is usual [s]; 0 before the first reply."""
+        return statistics.median(self._took_s) if self._took_s else 0.0
 
     def limit_s(self, timeout_s: float) -> float:
         """Later than this [s] a reply is overdue; at most the time-out."""

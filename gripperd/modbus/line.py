@@ -35,6 +35,9 @@ class Line(Protocol):
     def character_s(self) -> float:
         """Time of one character on the wire [s]."""
 
+    def describe(self) -> str:
+        """Port and settings, for people who compare them with the device's."""
+
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Open the port. `received` gets every byte, `lost` the reason when the port is gone. Raises PortError."""
 
@@ -66,6 +69,10 @@ class SerialLine:
     def character_s(self) -> float:
         """Time of one character on the wire [s]."""
         return BITS_PER_CHARACTER[self.settings.parity] / self.settings.baudrate
+
+    def describe(self) -> str:
+        """Port and settings."""
+        return f"{self.settings.port} at {self.settings.baudrate} 8{self.settings.parity}1"
 
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Open and lock the port; what it had received before is thrown away. Raises PortError."""

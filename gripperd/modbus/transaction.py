@@ -40,6 +40,8 @@ MAX_BUFFER_BYTES: Final = 1024
 BLIND_LIMIT_S = 1.8
 """Longest pause between two rounds that owed replies may force [s]: the contract has valid states within two seconds
 after a device is back, and the round itself takes its time."""
+TIMER_MARGIN_S = 1e-5
+"""A wait ends this much later [s]: a timer that fires early by its rounding must meet no shape that is owed still."""
 
 _framer = FramerRTU(DecodePDU(False))
 
@@ -256,13 +258,14 @@ class Quarantine:
         expiries_s = self._expiries_s(requests, now_s)
         blind_s = max(BLIND_LIMIT_S, self.limit_s / max(1, len(requests) - 1))
         unused = len(requests) - len(expiries_s) - 1
-        return max(0.0, *(at - now_s - (unused + n) * blind_s for n, at in enumerate(expiries_s, 1)), 0.0)
+        wait_s = max((at - now_s - (unused + n) * blind_s for n, at in enumerate(expiries_s, 1)), default=0.0)
+        return wait_s + TIMER_MARGIN_S if wait_s > 0.0 else 0.0
 
     def even_s(self, requests: Sequence[Request], now_s: float) -> float:
         """Pause [s] that uses the unused shapes evenly until others can be used again, if all are lost."""
         expiries_s = self._expiries_s(requests, now_s)
         unused = len(requests) - len(expiries_s)
-        return max(0.0, *((at - now_s) / (unused + n) for n, at in enumerate(expiries_s, 1)), 0.0)
+        return max(((at - now_s) / (unused + n) for n, at in enumerate(expiries_s, 1)), default=0.0)
 
     def _expiries_s(self, requests: Sequence[Request], now_s: float) -> list[float]:
         """When the owed shapes among these can be used again, soonest first."""

@@ -15,6 +15,8 @@ from tests.support.virtual_time import run_virtual
 
 
 def test_a_grip_on_an_object_ends_on_contact_and_holds() -> None:
+    """DONE 56: of a size that nobody told; contact is an outcome of its own, and no failure."""
+
     async def scenario() -> None:
         async with Rig() as rig:
             await rig.activate()
@@ -282,6 +284,8 @@ def test_before_activation_motion_is_refused(command: Command) -> None:
 
 
 def test_motion_during_the_activation_is_refused() -> None:
+    """HANG 104."""
+
     async def scenario() -> None:
         async with Rig() as rig:
             await rig.until(lambda: rig.state.link is Link.UP)

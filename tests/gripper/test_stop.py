@@ -47,7 +47,7 @@ def test_a_stop_in_mid_motion_is_acknowledged_and_ends_both() -> None:
 
 
 def test_a_stop_with_fifty_commands_and_polls_queued_is_the_next_frame() -> None:
-    """STOP 31 and 34. Everything that was queued is answered `fenced`, and never reaches the wire."""
+    """STOP 31, 34: everything that was queued is answered `fenced`, and never reaches the wire."""
 
     async def scenario() -> None:
         async with Rig(poll_rate_hz=1000.0, moving_poll_rate_hz=1000.0) as rig:

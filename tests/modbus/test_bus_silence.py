@@ -59,7 +59,7 @@ def _damage(rng: random.Random, reply: bytes) -> tuple[bool, Deliveries]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_request_comes_too_soon_in_thousands_of_good_and_bad_exchanges(seed: int) -> None:
-    """FRAME 22 and 26: the gap after a clean exchange; the longer silence after any other."""
+    """FRAME 22, 26: the gap after a clean exchange; the longer silence after any other."""
 
     async def scenario() -> None:
         rng = random.Random(seed)

@@ -116,7 +116,7 @@ async def test_something_that_is_no_port_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_port_that_another_process_holds_names_that_process(port: Pty) -> None:
-    """LOCK 152 and 155."""
+    """LOCK 152, 155."""
     code = "import serial, sys; port = serial.Serial(sys.argv[1], exclusive=True); print(1, flush=True); input()"
     holder = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, port.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE

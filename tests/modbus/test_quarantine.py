@@ -89,7 +89,7 @@ def test_with_few_shapes_a_single_loss_costs_nothing_where_that_can_be(shapes: i
     quarantine = Quarantine(LIMIT_S)
     assert quarantine.wait_s(SHAPES[:shapes], 100.0) == 0.0
     quarantine.owe(SHAPES[0].shape, None, 100.0)
-    assert quarantine.wait_s(SHAPES[:shapes], 100.0) == (LIMIT_S if shapes == 1 else 0.0)
+    assert quarantine.wait_s(SHAPES[:shapes], 100.0) == pytest.approx(LIMIT_S if shapes == 1 else 0.0, abs=1e-4)
 
 
 def test_losses_that_are_spread_over_the_time_cost_nothing() -> None:
@@ -126,7 +126,7 @@ def test_a_device_that_falls_silent_is_asked_quickly_first_and_then_at_least_eve
     asked_s = _silence(quarantine, 1000.0, rounds=30)
     assert asked_s[2] < 1000.3
     pauses_s = [b - a for a, b in itertools.pairwise(asked_s)]
-    assert 1.0 < max(pauses_s) <= BLIND_LIMIT_S + 1e-9
+    assert 1.0 < max(pauses_s) <= BLIND_LIMIT_S + 1e-4
 
 
 ROUNDS = st.tuples(st.booleans(), st.sampled_from([0.003, 0.05, 0.1]), st.sampled_from([0.0, 0.02, 0.03, 0.25, 1.7]))
@@ -148,7 +148,7 @@ def test_whoever_keeps_the_pause_always_has_an_unused_shape_within_the_limit(
             quarantine.owe(free[0].shape, None, now_s)
         now_s += took_s
         wait_s = quarantine.wait_s(SHAPES, now_s)
-        assert now_s + wait_s - asked_s <= BLIND_LIMIT_S + 1e-9
+        assert now_s + wait_s - asked_s <= BLIND_LIMIT_S + 1e-4
         now_s += max(period_s, wait_s)
 
 

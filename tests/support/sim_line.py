@@ -49,6 +49,10 @@ class SimLine:
         """[s]"""
         return CHARACTER_S
 
+    def describe(self) -> str:
+        """As a real port would."""
+        return "sim at 115200 8N1"
+
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Raises PortError while unplugged."""
         if not self.plugged:

@@ -56,6 +56,10 @@ class SimulatedPort:
         """[s]"""
         return CHARACTER_S
 
+    def describe(self) -> str:
+        """For messages."""
+        return "sim"
+
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Raises PortError while unplugged."""
         if not self.plugged:

@@ -30,6 +30,7 @@ class Broker:
         self.connects = 0
         self.told: list[tuple[str, Any, int, bool]] = []
         self.clients: list[FakeClient] = []
+        self.subscribed: list[object] = []
 
     def of(self, name: str) -> list[Any]:
         """Payloads of one topic."""
@@ -69,6 +70,9 @@ class FakeClient:
         if self.broker.refuse_publishes:
             raise aiomqtt.MqttError("not connected")
         self.broker.told.append((topic, from_json(payload), qos, retain))
+
+    async def subscribe(self, topic: object, **options: Any) -> None:
+        self.broker.subscribed.append(topic)
 
 
 class FakeService:
@@ -193,6 +197,22 @@ def test_a_connection_that_breaks_is_made_anew_and_no_outcome_is_lost(broker: Br
             assert [each["command_seq"] for each in broker.of("outcome")] == [1, 2, 3, 4, 5]
             assert broker.of("info"), "told again"
             assert b.publisher.counters["connection_losses"] >= 1
+
+    run_virtual(scenario())
+
+
+def test_it_listens_to_no_topic_so_no_broker_can_bring_an_old_command(broker: Broker) -> None:
+    """REPLAY 109, 110, 112, 113: not a retained one, not one that is told again after a reconnect."""
+
+    async def scenario() -> None:
+        async with bench(broker) as b:
+            await b.states(1.0)
+            broker.refuse_publishes = True
+            await b.states(1.0)
+            broker.refuse_publishes = False
+            await b.states(11.0, rate_hz=10.0)
+            assert broker.connects > 1
+            assert broker.subscribed == []
 
     run_virtual(scenario())
 

@@ -106,6 +106,8 @@ class JodellDriver:
         self._stop_resets = False
         self._look = Job(self._look_requests, self._look_done, hurried=True)
         self._look_ended: Callable[[bool], None] = lambda seen: None
+        self._tag_sent: object = None
+        self._stop_unanswered = False
 
     def info(self) -> GripperInfo:
         """What an RG75 can do, with this configuration."""
@@ -209,6 +211,8 @@ class JodellDriver:
         def prepare() -> Sequence[Request]:
             if not began():
                 return ()
+            self._bus.counters.retries += tag is self._tag_sent
+            self._tag_sent = tag
             self._sent = write
             self._word, self._word_sent_s = words[0], math.inf
             self._stopped_last = False
@@ -256,12 +260,14 @@ class JodellDriver:
             return ()
         self._word, self._word_sent_s = RESET if self._stop_resets else None, math.inf
         self._stopped_last = not self._stop_resets
+        self._bus.counters.retries += self._stop_unanswered
         self._sent = None
         return self._stops[RESET if self._stop_resets else ENABLE]
 
     def _stop_done(self, result: Result) -> None:
         if result.request is not None:
             self._word_sent_s = result.sent_s
+            self._stop_unanswered = result.ending is not Ending.REPLY
         self._stop_ended(_ack(result))
 
     def stop_misread(self) -> bool:
@@ -329,6 +335,7 @@ class JodellDriver:
         self._target = None
         self._word = None
         self._reads.forget()
+        self._stop_unanswered = False
 
     def spacing_s(self, limit_s: float) -> float:
         """How long to wait [s] before the next round, where many replies are owed."""

@@ -22,9 +22,6 @@ LOSS_MARGIN = 2.0
 SHAPES_IN_RESERVE = 3
 """With more unused shapes than these a loss is followed at the normal rate."""
 
-TIMER_RESOLUTION_S = 1e-5
-"""A round that begins this much early [s] begins in time."""
-
 
 class StatusReads:
     """The reads of one unit, and what was learnt of them."""
@@ -53,7 +50,7 @@ class StatusReads:
     def now(self) -> Sequence[Request]:
         """Whole reads, or brief ones while a whole one must wait."""
         whole = self.whole()
-        return whole if self._bus.wait_s(whole) <= TIMER_RESOLUTION_S else self.brief()
+        return whole if self._bus.wait_s(whole) == 0.0 else self.brief()
 
     def _possible(self, reads: Sequence[Request]) -> Sequence[Request]:
         return [each for each in reads if each.function == READ_INPUT or self._holding_works is not False]

@@ -37,8 +37,8 @@ from gripperd.drivers.jodell.table import (
 )
 
 NOT_SHOWN = ended(Outcome.UNCONFIRMED, "the device showed no sign that it took the command up")
-MOVED_COUNTS = 2
-"""A smaller change of the position can be noise of the encoder [counts]."""
+MOVED_COUNTS = 5
+"""A smaller change of the position can be noise of the encoder, taken as two counts either way [counts]."""
 
 
 def status_of(observation: Observation) -> Status:
@@ -168,7 +168,7 @@ class MotionTracker(CommandTracker):
         if status.contact == OBJ_MOVING or context.pending:
             return False
         if context.rest and before is not None:
-            moved = abs(status.position - before.position) >= MOVED_COUNTS
+            moved = abs(status.position - before.position) >= MOVED_COUNTS and self.led_here(status)  # or it jitters
             return (moved or status.contact != before.contact) and not status.dropped
         other = context.old_target is not None and abs(self.target - context.old_target) > 2 * POSITION_TOLERANCE
         return other and status.contact == OBJ_REACHED and self.at_target(status)
