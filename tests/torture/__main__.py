@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import subprocess
 import sys
 import time
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.replay is not None:
         replay(options.replay.read_text())
         return 0
-    if options.examples <= CHUNK:
+    if options.jobs == 1 and options.examples <= CHUNK:
         _run(options.examples, options.seed)
         return 0
     return _run_all(options)
@@ -47,7 +48,7 @@ def replay(text: str) -> World:
 
     async def play() -> World:
         async with World(setting) as world:
-            for step in steps[len(world.steps) :]:  # the activation is played already
+            for step in steps:
                 await world.step(step)
             await world.recover()
         check(world)
@@ -72,9 +73,10 @@ def _run(examples: int, number: int) -> None:
 
 
 def _run_all(options: argparse.Namespace) -> int:
-    """In processes of CHUNK examples each, with the seeds from --seed on."""
+    """In processes of at most CHUNK examples each, with the seeds from --seed on."""
     began_s = time.monotonic()
-    sizes = [min(CHUNK, options.examples - at) for at in range(0, options.examples, CHUNK)]
+    chunk = min(CHUNK, math.ceil(options.examples / options.jobs))
+    sizes = [min(chunk, options.examples - at) for at in range(0, options.examples, chunk)]
     waiting = list(enumerate(sizes, options.seed))
     running: dict[subprocess.Popen[bytes], tuple[int, int]] = {}
     done = failed = 0
@@ -82,6 +84,7 @@ def _run_all(options: argparse.Namespace) -> int:
         while waiting and len(running) < options.jobs:
             number, size = waiting.pop(0)
             command = [sys.executable, "-m", "tests.torture", "--examples", str(size), "--seed", str(number)]
+            command += ["--jobs", "1"]
             running[subprocess.Popen(command)] = number, size
         for child in [each for each in running if each.poll() is not None]:
             number, size = running.pop(child)

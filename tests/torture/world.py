@@ -148,6 +148,7 @@ class World:
         await self._until(lambda: self.gripper.link is Link.UP)
         await self.step(Step(0.0, "activate"))
         await self._until(lambda: bool(self.outcomes))
+        self.steps.clear()  # every example begins with the activation
         return self
 
     async def __aexit__(self, *_: object) -> None:
