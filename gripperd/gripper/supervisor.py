@@ -185,7 +185,7 @@ class Gripper:
         now_s, config = self._clock.monotonic(), self.driver.config
         up = self._core.link is Link.UP
         last_chance_s = self._silent_from_s() - (1.0 - LAST_CHANCE) * config.link_down_after_s if up else math.inf
-        return now_s + self.driver.spacing_s(max(0.0, last_chance_s - now_s))
+        return now_s + self.driver.spacing_s(max(0.0, (last_chance_s - now_s) / 2.0))
 
     def _period_s(self) -> float:
         config, latest = self.driver.config, self._core.latest
