@@ -73,7 +73,9 @@ ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a job gets back. proven: the answer can belong to no earlier request. sent_s: monotonic [s]."""
+    """What a job gets back. proven: the answer can belong to no earlier request. sent_s: monotonic [s]. code: of an
+    exception.
+    """
 
     ending: Ending
     text: str = ""
@@ -82,6 +84,7 @@ class Result:
     proven: bool = True
     sent_s: float = 0.0
     round_trip_s: float = 0.0
+    code: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -329,7 +332,7 @@ class Bus:
         if isinstance(answer, ExceptionReply):
             counters.exceptions += 1
             text = f"unit {request.unit} refused function {request.function:02X}h with exception {answer.code}"
-            return Result(Ending.EXCEPTION, text, (), request, proven, sent_s, took_s)
+            return Result(Ending.EXCEPTION, text, (), request, proven, sent_s, took_s, answer.code)
         if isinstance(answer, str):
             return Result(Ending.PORT, answer, (), request, proven, sent_s, took_s)
         seen = bytes(matcher.buffer)

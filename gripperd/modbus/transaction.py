@@ -30,6 +30,8 @@ READ_INPUT: Final = 0x04
 WRITE_SINGLE: Final = 0x06
 WRITE_MULTIPLE: Final = 0x10
 EXCEPTION_BIT: Final = 0x80
+ILLEGAL_FUNCTION: Final = 1
+"""Exception code of a device that does not know the function at all."""
 WRITES: Final = (WRITE_SINGLE, WRITE_MULTIPLE)
 
 MIN_FRAME_BYTES: Final = 5

@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gripperd_sim.control import ControlClient, ControlError
 from gripperd_sim.control_server import SocketInUseError
+from gripperd_sim.operations import TEXT_TYPES
 from gripperd_sim.pty_port import PortError
 from gripperd_sim.rg75.command import add_parser as add_rg75
 
@@ -23,6 +25,7 @@ CONTROL_EXAMPLE = """examples:
   gripperd-sim control /tmp/gripper.sock help
   gripperd-sim control /tmp/gripper.sock put_object width_m=0.03
   gripperd-sim control /tmp/gripper.sock fault bits=0x08
+  gripperd-sim control /tmp/gripper.sock noise_before hex=00ff probability=0.1 of=reads
 """
 
 
@@ -62,14 +65,23 @@ def _add_control(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _control(args: argparse.Namespace, say: Callable[[str], None]) -> None:
-    params = dict(_parse_param(text) for text in args.params)
     with ControlClient(args.path) as client:
+        texts = _text_params(client.call("help")["ops"], args.op)
+        params = dict(_parse_param(given, texts) for given in args.params)
         say(json.dumps(client.call(args.op, **params), indent=2))
 
 
-def _parse_param(text: str) -> tuple[str, bool | int | float]:
+def _text_params(ops: Mapping[str, Any], op: str) -> set[str]:
+    """Parameters whose values are strings: hex=10 is not a number. The simulator knows them, this program does not."""
+    types = [kind.value for kind in TEXT_TYPES]
+    return {param["name"] for param in ops.get(op, {}).get("params", ()) if param["type"] in types}
+
+
+def _parse_param(text: str, texts: Collection[str]) -> tuple[str, bool | int | float | str]:
     name, equals, value = text.partition("=")
     words = {"true": True, "false": False}
+    if equals and name in texts:
+        return name, value
     if equals and value in words:
         return name, words[value]
     for kind in (lambda word: int(word, 0), float):
@@ -78,7 +90,10 @@ def _parse_param(text: str) -> tuple[str, bool | int | float]:
                 return name, kind(value)
         except ValueError:
             continue
-    raise ValueError(f"parameter {text!r}: write NAME=VALUE with a number, true or false, for example width_m=0.03")
+    raise ValueError(
+        f"parameter {text!r}: write NAME=VALUE with a number, true or false, for example width_m=0.03; "
+        "`help` tells which parameters are words"
+    )
 
 
 def _say(text: str) -> None:

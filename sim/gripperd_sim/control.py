@@ -21,7 +21,7 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 DEFAULT_TIMEOUT_S = 5.0
 
-Param = bool | int | float | None
+Param = bool | int | float | str | None
 
 
 class ControlError(Exception):

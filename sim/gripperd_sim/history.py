@@ -33,6 +33,10 @@ class Kind(StrEnum):
     STATUS = "status"  # the status byte changed [status, before]
     FAULT = "fault"  # the fault byte changed [faults, before]
     POWER = "power"  # [on]
+    # A line fault struck [fault, did, request_hex, hex]; hex: what is left of the reply. One more kind of `fault` than
+    # there are faults: merged, a reply goes out with those that were held back.
+    LINE_FAULT = "line_fault"
+    PORT = "port"  # [change, name]: plugged, unplugged, bursts; of the line's port, with the name of its pty
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,11 @@ Pure; it computes schedules and keeps none.
 
 from __future__ import annotations
 
+import math
+
+TICK_ROUNDING = 1e-9
+"""Share of a tick that is rounding of floating-point numbers: bytes that are due at a tick go with it."""
+
 BITS_PER_CHARACTER = 10
 """8N1: start, eight data bits, stop."""
 
@@ -14,6 +19,9 @@ GAP_CHARACTERS = 3.5
 DELIVERY_GRAIN_S = 0.0005
 """Bytes that fall due within this time are delivered together, at the time of the last one [s]: never early, and few
 enough wake-ups for a small machine. An adapter's buffer is much coarser."""
+
+FTDI_LATENCY_S = 0.016
+"""Default latency timer of an FTDI adapter [s]: what it received goes to the host at its ticks (AN232B-04)."""
 
 
 def character_s(baudrate: int) -> float:
@@ -31,3 +39,9 @@ def delivery_schedule(start_s: float, data: bytes, one_character_s: float) -> li
     group_bytes = max(1, int(DELIVERY_GRAIN_S / one_character_s + 1e-6)) if one_character_s > 0 else max(1, len(data))
     ends = [*range(group_bytes, len(data), group_bytes), len(data)]
     return [(start_s + end * one_character_s, data[max(0, end - 1) // group_bytes * group_bytes : end]) for end in ends]
+
+
+def next_tick_s(due_s: float, grain_s: float, origin_s: float) -> float:
+    """The first tick of an adapter's latency timer at or after due_s; its ticks are grain_s apart, one at origin_s."""
+    ticks = math.ceil((due_s - origin_s) / grain_s - TICK_ROUNDING)
+    return max(due_s, origin_s + ticks * grain_s)

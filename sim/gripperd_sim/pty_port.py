@@ -13,12 +13,13 @@ import os
 import termios
 import time
 import tty
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from gripperd_sim.line_faults import Outgoing
-from gripperd_sim.pacing import character_s, delivery_schedule, frame_gap_s
+from gripperd_sim.faults import Outgoing
+from gripperd_sim.pacing import character_s, delivery_schedule, frame_gap_s, next_tick_s
 from gripperd_sim.rtu import Framer
 from gripperd_sim.timeline import Timeline
 
@@ -46,6 +47,9 @@ class Wire(Protocol):
     def receive(self, frame: bytes, now_s: float, host_baudrate: int | None = None) -> list[Outgoing]:
         """What comes back."""
 
+    def hang_up(self) -> None:
+        """The port is gone."""
+
 
 class PtyPort:
     """One line on one pty. paced: bytes take their time on the wire; check_baudrate: the client's rate must fit."""
@@ -61,8 +65,13 @@ class PtyPort:
         self._master: int | None = None
         self._slave: int | None = None
         self.name = ""
+        self.on_change: Callable[[str, str], None] | None = None
+        """Called with what happened (plugged, unplugged) and the name of the pty."""
         self._heard_until_s = 0.0
         self._sent_until_s = 0.0
+        self._burst_s = 0.0
+        self._ticks_from_s = 0.0
+        self._held = b""
 
     @property
     def plugged(self) -> bool:
@@ -73,6 +82,16 @@ class PtyPort:
     def heard_bytes(self) -> int:
         """Bytes the client has sent since it was plugged in."""
         return self._framer.heard_bytes
+
+    @property
+    def burst_s(self) -> float:
+        """Time between the ticks at which the adapter hands over what it received; 0: at once."""
+        return self._burst_s
+
+    def set_bursts(self, burst_s: float) -> None:
+        """Hand bytes over at ticks only, as the latency timer of an adapter does, or at once again (0)."""
+        self._hand_over(0.0)
+        self._burst_s, self._ticks_from_s = burst_s, time.monotonic()
 
     # --- plug, unplug
 
@@ -90,7 +109,11 @@ class PtyPort:
             self._close_pty()
             raise PortError(f"cannot make the symlink {self.link}: {error.strerror}; give a writable --link") from error
         self._framer = Framer()
+        self._sent_until_s = 0.0
+        # Nothing but a replug that is to come can be waiting here, and this one forestalls it.
+        self._timeline.clear()
         self._loop.add_reader(self._master, self._on_readable, self._master)
+        self._tell("plugged")
 
     def unplug(self) -> None:
         """Take the pty away: the client sees a hang-up. What was under way on the wire is lost."""
@@ -102,6 +125,14 @@ class PtyPort:
         with contextlib.suppress(OSError):
             if str(self.link.readlink()) == self.name:
                 self.link.unlink()
+        self._held = b""
+        self._wire.hang_up()
+        self._tell("unplugged")
+
+    def replug(self, off_s: float) -> None:
+        """Unplug now and plug in again off_s later."""
+        self.unplug()
+        self._timeline.at(time.monotonic() + off_s, lambda _due_s: self.plug())
 
     def close(self) -> None:
         """Unplug and give everything back."""
@@ -117,6 +148,10 @@ class PtyPort:
                 os.close(fd)
         self._master = self._slave = None
 
+    def _tell(self, change: str) -> None:
+        if self.on_change is not None:
+            self.on_change(change, self.name)
+
     # --- bytes
 
     def _on_readable(self, master: int) -> None:
@@ -129,7 +164,10 @@ class PtyPort:
         one_s = self._character_s()
         begin_s = max(now_s, self._heard_until_s)
         self._heard_until_s = begin_s + len(data) * one_s
+        name = self.name
         for framed in self._framer.feed(data, now_s):
+            if not self._is_still(name):
+                return
             if self._paced:
                 heard_s = begin_s + framed.end * one_s + frame_gap_s(one_s, self._wire.min_frame_gap_s)
                 self._timeline.at(heard_s, partial(self._handle, framed.data))
@@ -147,21 +185,39 @@ class PtyPort:
         return character_s(self._wire.baudrate) if self._paced else 0.0
 
     def _handle(self, frame: bytes, due_s: float) -> None:
-        # The devices see the time as it is, not as planned: a reply must never be older than it claims.
         host = self._host_baudrate() if self._check_baudrate else None
-        for out in self._wire.receive(frame, time.monotonic(), host):
-            self._timeline.at(due_s + out.delay_s, partial(self._transmit, out.data))
+        name = self.name
+        # The devices see the time as it is, not as planned: a reply must never be older than it claims.
+        sent = self._wire.receive(frame, time.monotonic(), host)
+        if self._is_still(name):
+            for out in sent:
+                self._timeline.at(due_s + out.delay_s, partial(self._transmit, out))
 
-    def _transmit(self, data: bytes, start_s: float) -> None:
-        one_s = self._character_s()
-        schedule = delivery_schedule(max(start_s, self._sent_until_s), data, one_s)
+    def _is_still(self, name: str) -> bool:
+        """Whether this pty is in use yet: a scenario may take it away when a request is heard."""
+        return self.plugged and self.name == name
+
+    def _transmit(self, out: Outgoing, start_s: float) -> None:
+        if out.on_wire:
+            self._deliver(out.data, start_s)
+            return
+        begin_s = max(start_s, self._sent_until_s + out.silence_s)
+        schedule = delivery_schedule(begin_s, out.data, self._character_s())
         self._sent_until_s = schedule[-1][0]
-        for due_s, chunk in schedule:
+        for due_s, chunk in [(self._sent_until_s, out.data)] if out.together else schedule:
             self._timeline.at(due_s, partial(self._deliver, chunk))
 
-    def _deliver(self, chunk: bytes, _due_s: float) -> None:
+    def _deliver(self, chunk: bytes, due_s: float) -> None:
+        if self._burst_s and not self._held:
+            self._timeline.at(next_tick_s(due_s, self._burst_s, self._ticks_from_s), self._hand_over)
+        self._held += chunk
+        if not self._burst_s:
+            self._hand_over(due_s)
+
+    def _hand_over(self, _due_s: float) -> None:
         # A full buffer means that nobody reads: a UART drops bytes then, and so does this.
-        if self._master is not None:
+        chunk, self._held = self._held, b""
+        if self._master is not None and chunk:
             with contextlib.suppress(BlockingIOError):
                 os.write(self._master, chunk)
 

@@ -14,25 +14,37 @@ import pytest
 
 from gripperd_sim.control import AsyncControlClient, ControlClient, ControlError
 from gripperd_sim.control_server import ControlServer, SocketInUseError
+from gripperd_sim.faults import FaultKind
 from gripperd_sim.line import Line
 from gripperd_sim.operations import Operation, OperationError, Operations
 from gripperd_sim.rg75 import Rg75
 from gripperd_sim.rg75.operations import Rg75Bench
+
+STATUS = bytes.fromhex("090407D00001300F")
 
 
 class FakePort:
     """A port that only counts."""
 
     name = "/dev/pts/7"
+    plugged = True
+    burst_s = 0.0
 
     def __init__(self) -> None:
         self.log: list[str] = []
+        self.on_change: Callable[[str, str], None] | None = None
 
     def plug(self) -> None:
         self.log.append("plug")
 
     def unplug(self) -> None:
         self.log.append("unplug")
+
+    def replug(self, off_s: float) -> None:
+        self.log.append(f"replug {off_s}")
+
+    def set_bursts(self, burst_s: float) -> None:
+        self.burst_s = burst_s
 
 
 class Setup:
@@ -104,16 +116,39 @@ def test_electrics(setup: Setup) -> None:
 
 
 def test_the_wire(setup: Setup) -> None:
-    assert setup.call("lose", count=2)["armed"] == {"lose": 2}
+    assert setup.call("lose", count=2)["armed"] == {"lose": {"count": 2}}
     setup.call("delay", count=1, delay_s=0.3)
     setup.call("drop_acks", count=1)
-    assert setup.call("corrupt", count=4)["armed"] == {"lose": 2, "drop_acks": 1, "corrupt": 4, "delay": 1}
-    setup.call("silence", duration_s=2)
-    assert setup.line.station().faults.hears(1.9) is False
-    assert setup.line.station(5).faults.hears(1.9) is True
+    setup.call("corrupt", probability=0.25, of="reads", unit=9)
+    assert setup.call("silence", duration_s=2)["armed"] == {
+        "silence": {"until_s": 2.0},
+        "lose": {"count": 2},
+        "drop_acks": {"count": 1},
+        "corrupt": {"probability": 0.25, "of": "reads"},
+        "delay": {"count": 1, "delay_s": 0.3},
+    }
+    assert setup.line.station().faults.hears(STATUS, 1.9) is False
+    assert setup.line.station(5).faults.hears(STATUS, 1.9) is True
+    assert setup.call("state")["line_faults"]["struck"] == {"silence": 1}
+    assert setup.call("lose", count=0, unit=5)["armed"] == {}
+    assert setup.call("clear_line_faults")["armed"] == {}
+
+
+def test_the_port(setup: Setup) -> None:
     setup.call("unplug")
     assert setup.call("plug") == {"port": "/dev/pts/7"}
-    assert setup.port.log == ["unplug", "plug"]
+    setup.call("replug", off_s=0.5)
+    assert setup.port.log == ["unplug", "plug", "replug 0.5"]
+    setup.call("bursts")
+    assert setup.call("state")["port"] == {"name": "/dev/pts/7", "plugged": True, "burst_s": 0.016}
+    assert setup.port.on_change is not None
+    setup.port.on_change("plugged", "/dev/pts/8")
+    for unit in (9, 5):
+        events = [e for e in setup.call("log", unit=unit)["events"] if e["kind"] == "port"]
+        assert [(e["change"], e["name"]) for e in events] == [
+            ("bursts every 0.016 s", "/dev/pts/7"),
+            ("plugged", "/dev/pts/8"),
+        ]
 
 
 def test_the_log_can_be_read_on(setup: Setup) -> None:
@@ -129,17 +164,20 @@ def test_help_lists_all(setup: Setup) -> None:
     ops = setup.call("help")["ops"]
     assert set(ops) == {
         *("put_object", "supply_object", "take_object", "slip", "obstruct", "clear_obstruction", "move_fingers"),
-        *("set", "fault", "power_cycle", "unplug", "plug", "silence", "lose", "delay", "drop_acks", "corrupt"),
+        *("set", "fault", "power_cycle", "unplug", "plug", "replug", "bursts", "clear_line_faults"),
+        *FaultKind,
         *("state", "log", "help"),
     }
     assert all(op["doc"] for op in ops.values())
-    assert {p["name"] for p in ops["delay"]["params"]} == {"count", "delay_s", "unit"}
+    delay = {p["name"]: p["valid"] for p in ops["delay"]["params"]}
+    assert set(delay) == {"delay_s", "count", "probability", "duration_s", "of", "unit"}
+    assert delay["of"] == "one of reads, writes, all"
 
 
 @pytest.mark.parametrize(
     ("op", "params", "says"),
     [
-        ("grab", {}, "unknown op 'grab'.*Valid: clear_obstruction, corrupt"),
+        ("grab", {}, "unknown op 'grab'.*Valid: bursts, clear_line_faults, clear_obstruction, corrupt"),
         ("put_objekt", {}, "Did you mean put_object"),
         ("put_object", {}, "needs width_m"),
         ("put_object", {"width_m": "wide"}, "give a number"),
@@ -154,6 +192,21 @@ def test_help_lists_all(setup: Setup) -> None:
         ("power_cycle", {"off_s": -1}, "0 or more"),
         ("state", {"unit": 7}, "there are 9, 5"),
         ("help", {"x": 1}, "valid: none"),
+        ("lose", {"of": "everything"}, "of = 'everything': give one of reads, writes, all"),
+        ("lose", {"count": -1}, "at least 0"),
+        ("lose", {"count": "2"}, "give a whole number"),
+        ("lose", {"probability": 1.5}, "give a number from 0 to 1"),
+        ("delay", {"delay_s": 10**400}, "from 0 to 3600"),
+        ("delay", {"count": 1}, "needs delay_s"),
+        ("exception", {"code": 256}, "from 1 to 255"),
+        ("noise_before", {"hex": "0g"}, "in hex, such as 00ff"),
+        ("noise_before", {"hex": 10}, "in hex"),
+        ("noise_before", {"hex": ""}, "1 to 256 bytes"),
+        ("noise_before", {"hex": "00", "bytes": 2}, "hex and bytes exclude each other"),
+        ("split", {"gap_s": 0.1, "at_byte": 1, "every_byte": True}, "exclude each other"),
+        ("drop_acks", {"of": "reads"}, "no parameter 'of'"),
+        ("bursts", {"burst_s": 16}, "0 to 0.255"),
+        ("replug", {"off_s": -1}, "from 0 to 3600"),
     ],
 )
 def test_wrong_calls_say_what_is_valid(setup: Setup, op: str, params: dict[str, Any], says: str) -> None:

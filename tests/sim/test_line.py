@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gripperd_sim.history import Kind
+from gripperd_sim.faults import fault
 from gripperd_sim.line import Line, LineError
-from gripperd_sim.line_faults import LineFaultError, LineFaults
 from gripperd_sim.rg75 import Rg75, Rg75Options
 from gripperd_sim.rtu import crc_fits, seal
 
@@ -65,66 +64,55 @@ def test_the_most_patient_device_sets_the_gap() -> None:
     assert Line(devices).min_frame_gap_s == 0.004
 
 
-# --- faults
-
-
-def test_lost_replies_were_carried_out() -> None:
-    one = line(9)
-    one.station().faults.lose(2)
-    assert [len(one.receive(frame, 0.0)) for frame in (ENABLE_9, STATUS_9, STATUS_9)] == [0, 0, 1]
-    assert len(one.station().device.history.of(Kind.WRITE)) == 1
-
-
-def test_dropped_acknowledgements_are_those_of_writes_only() -> None:
-    one = line(9)
-    one.station().faults.drop_acks(1)
-    assert [len(one.receive(frame, 0.0)) for frame in (STATUS_9, ENABLE_9, ENABLE_9)] == [1, 0, 1]
-
-
-def test_delayed_replies_keep_their_old_content() -> None:
-    one = line(9)
-    one.station().faults.delay(1, 0.5)
-    assert [out.delay_s for out in one.receive(STATUS_9, 0.0)] == [0.502]
-    assert [out.delay_s for out in one.receive(STATUS_9, 0.0)] == [0.002]
-
-
-def test_corrupt_replies_differ_in_one_bit_and_are_the_same_every_time() -> None:
-    seen = []
-    for _ in range(2):
-        one = line(9)
-        good = one.receive(STATUS_9, 0.0)[0].data
-        one.station().faults.corrupt(2)
-        bad = [one.receive(STATUS_9, 0.0)[0].data for _ in range(2)]
-        assert one.receive(STATUS_9, 0.0)[0].data == good
-        for data in bad:
-            assert (int.from_bytes(data, "big") ^ int.from_bytes(good, "big")).bit_count() == 1
-        seen.append(bad)
-    assert seen[0] == seen[1]
-
-
-def test_silence_is_deaf_and_dumb_for_its_time() -> None:
-    one = line(9)
-    one.station().faults.silence(1.0)
-    assert one.receive(ENABLE_9, 0.999) == []
-    assert one.station().device.history.of(Kind.WRITE) == []
-    assert len(one.receive(STATUS_9, 1.0)) == 1
+# --- faults; what each kind does is in test_line_faults.py
 
 
 def test_faults_of_one_unit_leave_the_other_alone() -> None:
     two = line(9, 5)
-    two.station(9).faults.lose(5)
-    assert two.receive(STATUS_9, 0.0) == []
+    two.station(9).faults.arm(fault("lose", count=5), 0.0)
     assert len(two.receive(STATUS_5, 0.0)) == 1
+    assert two.receive(STATUS_9, 0.0) == []
+    assert two.station(9).faults.armed(0.0) == {"lose": {"count": 4}}
 
 
-def test_armed_faults_can_be_seen_and_disarmed_and_wrong_ones_are_refused() -> None:
-    faults = LineFaults()
-    faults.lose(3)
-    faults.delay(1, 0.1)
-    assert faults.armed() == {"lose": 3, "delay": 1}
-    faults.lose(0)
-    assert faults.armed() == {"delay": 1}
-    with pytest.raises(LineFaultError, match=r"0 \(disarm\) or more"):
-        faults.corrupt(-1)
-    with pytest.raises(LineFaultError, match="0 or more seconds"):
-        faults.delay(1, float("inf"))
+def test_requests_to_others_use_up_no_silence_of_this_unit() -> None:
+    two = line(9, 5)
+    two.station(9).faults.arm(fault("silence", count=1), 0.0)
+    two.receive(STATUS_5, 0.0)
+    assert two.receive(STATUS_9, 0.0) == []
+    assert len(two.receive(STATUS_9, 0.0)) == 1
+
+
+def test_the_turnaround_comes_on_top_of_a_delay() -> None:
+    one = line(9)
+    one.station().faults.arm(fault("delay", count=1, delay_s=0.5), 0.0)
+    assert [out.delay_s for out in one.receive(STATUS_9, 0.0)] == [0.502]
+    assert [out.delay_s for out in one.receive(STATUS_9, 0.0)] == [0.002]
+
+
+def test_an_adapter_echoes_once_and_whoever_is_asked() -> None:
+    two = line(9, 5)
+    for unit in (9, 5):
+        two.station(unit).faults.arm(fault("echo"), 0.0)
+    nobody = seal(bytes.fromhex("070407D00001"))
+    assert [(out.delay_s, out.data, out.on_wire) for out in two.receive(nobody, 0.0)] == [(0.0, nobody, True)]
+    assert [out.data[:3].hex() for out in two.receive(STATUS_5, 0.0)] == ["050407", "050402"]
+
+
+def test_a_device_without_power_is_not_made_to_answer() -> None:
+    one = line(9)
+    one.station().device.power_cycle(0.0, off_s=1.0)
+    one.station().faults.arm(fault("exception", code=4, count=1), 0.0)
+    assert one.receive(STATUS_9, 0.5) == []
+    (out,) = one.receive(STATUS_9, 1.0)
+    assert out.data[:3].hex() == "098404"
+
+
+def test_the_units_of_a_line_have_random_numbers_of_their_own() -> None:
+    two = line(9, 5)
+    for unit in (9, 5):
+        two.station(unit).faults.arm(fault("lose", probability=0.5), 0.0)
+    lost = [[two.receive(frame, 0.0) == [] for _ in range(64)] for frame in (STATUS_9, STATUS_5)]
+    assert lost[0] != lost[1]
+    two.reseed(0)
+    assert [two.receive(STATUS_9, 0.0) == [] for _ in range(64)] == lost[0]

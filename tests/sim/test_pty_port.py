@@ -15,6 +15,7 @@ import pytest
 from pymodbus.client import ModbusSerialClient
 from pymodbus.pdu import ModbusPDU
 
+from gripperd_sim.faults import fault
 from gripperd_sim.line import Line
 from gripperd_sim.pty_port import PortError, PtyPort
 from gripperd_sim.rg75 import Rg75, Rg75Options
@@ -174,7 +175,7 @@ async def test_a_status_shows_the_time_at_which_the_reply_is_formed(make: Make) 
 
 async def test_a_delayed_reply_comes_after_later_ones(make: Make) -> None:
     wire, client = make()
-    wire.line.station().faults.delay(1, 0.1)
+    wire.line.station().faults.arm(fault("delay", count=1, delay_s=0.1), time.monotonic())
     client.send(STATUS_4)
     client.send(STATUS_1)
     data = await client.read(7 + 13)

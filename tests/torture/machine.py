@@ -52,18 +52,48 @@ motions = st.one_of(
     _step("open"),
 )
 life_cycle = st.one_of(_step("activate"), _step("deactivate"), _step("clear_fault"), _step("release"))
+strikes = st.one_of(
+    st.fixed_dictionaries({"count": counts}),
+    st.fixed_dictionaries(
+        {"probability": st.sampled_from([0.05, 0.3, 0.9]), "duration_s": st.sampled_from([0.1, 0.5, 2.0])}
+    ),
+)
+"""How often a fault strikes."""
+
+
+def _fault(do: str, of: bool = True, **params: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+    own = st.fixed_dictionaries(params, optional={"of": st.sampled_from(["reads", "writes"])} if of else {})
+    return st.builds(lambda after_s, when, values: Step(after_s, do, {**when, **values}), pauses, strikes, own)
+
+
+few_bytes = st.integers(1, 6)
 faults = st.one_of(
-    _step("lose", count=counts),
-    _step("drop_acks", count=counts),
-    _step("corrupt", count=counts),
-    _step("delay", count=counts, delay_s=st.sampled_from([0.06, 0.11, 0.25, 0.45, 0.9, 1.9, 4.8])),
+    _fault("lose"),
+    _fault("drop_acks", of=False),
+    _fault("delay", delay_s=st.sampled_from([0.06, 0.11, 0.25, 0.45, 0.9, 1.9, 4.8])),
+    _fault("merge"),
+    _fault("repeat", delay_s=st.sampled_from([0.0, 0.0005, 0.0015])),  # one that is later is not told apart
+    _fault("split", gap_s=st.sampled_from([0.001, 0.015, 0.04])),
+    _fault("split", gap_s=st.just(0.0005), every_byte=st.just(True)),
+    _fault("corrupt", flips=st.integers(1, 3)),
+    _fault("truncate"),
+    _fault("lengthen", bytes=few_bytes, right_crc=st.booleans()),
+    _fault("noise_before", bytes=few_bytes),
+    _fault("noise_after", bytes=few_bytes),
+    _fault("echo", missing_bytes=st.integers(0, 1)),
+    _fault("wrong_unit"),
+    _fault("wrong_function"),
+    _fault("wrong_count", registers=st.integers(0, 4)),
+    _fault("exception", code=st.integers(2, 6)),
     _step("silence", duration_s=st.sampled_from([0.05, 0.2, 0.45, 0.6, 1.5])),
+    _step("bursts", burst_s=st.sampled_from([0.0, 0.001, 0.016])),
 )
 happenings = st.one_of(
     _step("put_object", width_m=st.just(0.025)),
     _step("take_object"),
     _step("unplug"),
     _step("plug"),
+    _step("replug", off_s=st.floats(0.0, 1.0)),
     _step("power_cycle", off_s=st.floats(RESTART_S, 1.6)),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
@@ -16,13 +17,12 @@ from gripperd.modbus.bus import Bus, BusLimits
 from gripperd.modbus.line import PortError
 from gripperd.store import Store
 from gripperd_sim.line import Line
-from gripperd_sim.line_faults import LineFaults
 from gripperd_sim.operations import Operations
 from gripperd_sim.rg75 import Rg75, Rg75Options
 from gripperd_sim.rg75.operations import Rg75Bench
 from tests.support.sim_line import CHARACTER_S
 from tests.support.virtual_time import START_S, VirtualClock
-from tests.torture.scenario import Setting, Step
+from tests.torture.scenario import Setting, Step, Value
 
 NAME, UNIT = "left", 9
 RECOVERY_LIMIT_S = 2.0
@@ -31,6 +31,11 @@ POWER_UP_S = 1.7
 """A device that was switched off late needs this much more [s]."""
 OUTCOME_LIMIT_S = 40.0
 FASTEST = 255
+MAKE_LATE = ("delay", "merge", "repeat")
+LATE_PARAMS: dict[str, dict[str, Value]] = {"delay": {"delay_s": 0.1}, "repeat": {"delay_s": 0.1}}
+MAKE_WRONG = ("wrong_function", "wrong_count")
+WRONG_PARAMS: dict[str, dict[str, Value]] = {"wrong_count": {"registers": 1}}
+"""Kinds of faults by what they do to a reply, and what they need to be disarmed."""
 COMMANDS: dict[str, type[Command]] = {
     "move": Move,
     "grip": Grip,
@@ -43,11 +48,14 @@ COMMANDS: dict[str, type[Command]] = {
 
 
 class SimulatedPort:
-    """gripperd's Line and the simulator's Plug: the two ends of one adapter."""
+    """gripperd's Line and the simulator's Plug: the two ends of one adapter. burst_s: it hands over bytes at ticks."""
+
+    on_change: Callable[[str, str], None] | None = None
 
     def __init__(self, line: Line[Rg75]) -> None:
         self.name = "sim"
         self.plugged = True
+        self.burst_s = 0.0
         self._line = line
         self._received: Callable[[bytes], None] | None = None
         self._lost: Callable[[str], None] | None = None
@@ -88,10 +96,23 @@ class SimulatedPort:
         if lost is not None:
             lost("sim hung up")
 
+    def replug(self, off_s: float) -> None:
+        """Pull it, and plug it in off_s later."""
+        self.unplug()
+        asyncio.get_running_loop().call_later(off_s, self.plug)
+
+    def set_bursts(self, burst_s: float) -> None:
+        """Hand over bytes at ticks only, or at once (0)."""
+        self.burst_s = burst_s
+
     def _hear(self, frame: bytes) -> None:
         loop = asyncio.get_running_loop()
         for out in self._line.receive(frame, loop.time()):
-            loop.call_later(out.delay_s + len(out.data) * CHARACTER_S, self._deliver, out.data)
+            wire_s = 0.0 if out.on_wire else len(out.data) * CHARACTER_S
+            due_s = loop.time() + out.delay_s + wire_s
+            if self.burst_s:
+                due_s = math.ceil(due_s / self.burst_s) * self.burst_s
+            loop.call_at(due_s, self._deliver, out.data)
 
     def _deliver(self, data: bytes) -> None:
         if self._received is not None:
@@ -118,8 +139,8 @@ class World:
         self.steps: list[Step] = []
         options = Rg75Options(takeup_s=setting.takeup_s, activation_s=0.3, max_speed_m_s=0.3, release_speed_m_s=0.1)
         self.device = Rg75(options, now_s=START_S, unit=UNIT)
-        self.sim = Line([self.device])
-        self.sim.stations[0].faults = LineFaults(setting.seed)
+        self.sim = Line([self.device], setting.seed)
+        self.faults = self.sim.station().faults
         self.port = SimulatedPort(self.sim)
         self.clock = VirtualClock()
         self.operations = Operations(Rg75Bench(self.sim, self.port, self.now_s).table())
@@ -165,6 +186,7 @@ class World:
 
     async def step(self, step: Step) -> None:
         """Play one step. What the simulated world does not permit just now does not happen."""
+        step = self._within_the_promise(step)
         self.steps.append(step)
         await asyncio.sleep(step.after_s)
         self._fail_if_ended()
@@ -180,6 +202,21 @@ class World:
         elif self._permitted(step):
             played.power_cycles += verb == "power_cycle"
             self.operations.call(verb, step.params)
+
+    def _within_the_promise(self, step: Step) -> Step:
+        """No reply is later than `late_reply_limit_s`. Nor is one late that has the shape of another request's: what is
+        late and wrong at once cannot be told from what is right.
+        """
+        if step.do in MAKE_LATE:
+            for kind in MAKE_WRONG:
+                self.operations.call(kind, {"count": 0, **WRONG_PARAMS.get(kind, {})})
+        elif step.do in MAKE_WRONG:
+            for kind in MAKE_LATE:
+                self.operations.call(kind, {"count": 0, **LATE_PARAMS.get(kind, {})})
+        if step.do == "delay":
+            latest_s = 0.95 * self.setting.late_reply_limit_s
+            return Step(step.after_s, step.do, {**step.params, "delay_s": min(float(step.params["delay_s"]), latest_s)})
+        return step
 
     def _fail_if_ended(self) -> None:
         for task in self._tasks:
@@ -224,7 +261,8 @@ class World:
         self._fail_if_ended()
 
     def _end_faults(self) -> None:
-        self.sim.stations[0].faults = LineFaults(self.setting.seed)
+        self.faults.clear()
+        self.port.set_bursts(0.0)
         self.port.plug()
 
     def _is_healthy(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gripperd.drivers.jodell.table import POSITION_REGISTERS, STATUS, STATUS_REGISTERS
 from gripperd.modbus.bus import Bus, Ending, Result
-from gripperd.modbus.transaction import READ_HOLDING, READ_INPUT, Request, read_registers
+from gripperd.modbus.transaction import ILLEGAL_FUNCTION, READ_HOLDING, READ_INPUT, Request, read_registers
 
 HOLDING_TRIES = 3
 """Reads with function 03 that may be lost before it is given up, where it has never worked and 04 does."""
@@ -68,7 +68,7 @@ class StatusReads:
         if result.request.function == READ_HOLDING:
             self._holding_works = True if answered else self._holding_works
             self._holding_losses += not answered
-            if result.ending is Ending.EXCEPTION:
+            if result.ending is Ending.EXCEPTION and result.code == ILLEGAL_FUNCTION:
                 self._holding_works = False
         elif answered and self._holding_works is None and self._holding_losses >= HOLDING_TRIES:
             self._holding_works = False

@@ -9,17 +9,23 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from gripperd_sim.faults import LineFaults
+from gripperd_sim.faults.model import MAX_WAIT_S
+from gripperd_sim.faults.operations import fault_operations
+from gripperd_sim.history import Kind
 from gripperd_sim.jaw import RIGID_N_PER_M, GraspObject
 from gripperd_sim.line import Line
-from gripperd_sim.line_faults import LineFaults
 from gripperd_sim.operations import Args, Operation, Param, Result, Type
+from gripperd_sim.pacing import FTDI_LATENCY_S
 from gripperd_sim.rg75.device import DEFAULT_POWER_OFF_S, Rg75
 
 DEFAULT_LOG_LIMIT = 1000
+DEFAULT_REPLUG_S = 1.0
+MAX_BURST_S = 0.255
+"""Longest latency timer of an FTDI adapter [s] (AN232B-04)."""
 
 UNIT = Param("unit", Type.INTEGER, "slave id; the first device by default")
 WIDTH = Param("width_m", Type.NUMBER, "width in metres", required=True)
-COUNT = Param("count", Type.INTEGER, "how many replies; 0 disarms", required=True)
 OBJECT = (
     WIDTH,
     Param("stiffness_n_per_m", Type.NUMBER, f"stiffness, {RIGID_N_PER_M:g} by default"),
@@ -33,12 +39,27 @@ class Plug(Protocol):
     """What is needed of the port."""
 
     name: str
+    on_change: Callable[[str, str], None] | None
+
+    @property
+    def plugged(self) -> bool:
+        """Whether it is plugged in."""
+
+    @property
+    def burst_s(self) -> float:
+        """Time between the ticks at which it hands over bytes."""
 
     def plug(self) -> None:
         """Plug in."""
 
     def unplug(self) -> None:
         """Unplug."""
+
+    def replug(self, off_s: float) -> None:
+        """Unplug, and plug in off_s later."""
+
+    def set_bursts(self, burst_s: float) -> None:
+        """Hand over bytes at ticks only, or at once (0)."""
 
 
 class Rg75Bench:
@@ -48,6 +69,9 @@ class Rg75Bench:
         self._line = line
         self._port = port
         self._clock = clock
+        self.scenario_status: Callable[[], object] | None = None
+        """What `state` shows of a scenario that is played."""
+        port.on_change = self._note_port
 
     def table(self) -> dict[str, Operation]:
         """All operations by name."""
@@ -66,14 +90,6 @@ class Rg75Bench:
             device, now_s = self._device(args), self._clock()
             run(device, args, now_s)
             return {"t_s": device.now_s, "event": device.history.last_seq}
-
-        return Operation(doc, call, (*params, UNIT))
-
-    def _on_faults(self, doc: str, run: Callable[[LineFaults, Args], None], *params: Param) -> Operation:
-        def call(args: Args) -> Result:
-            faults = self._faults(args)
-            run(faults, args)
-            return {"armed": faults.armed()}
 
         return Operation(doc, call, (*params, UNIT))
 
@@ -128,37 +144,33 @@ class Rg75Bench:
         }
 
     def _wire(self) -> dict[str, Operation]:
-        on = self._on_faults
-        duration = Param("duration_s", Type.NUMBER, "for how long; 0 ends it", required=True)
-        delay = Param("delay_s", Type.NUMBER, "how late, in seconds", required=True)
+        off = Param(
+            "off_s", Type.NUMBER, f"how long it is away, {DEFAULT_REPLUG_S:g} by default", low=0, high=MAX_WAIT_S
+        )
+        burst = Param(
+            "burst_s",
+            Type.NUMBER,
+            f"time between ticks, {FTDI_LATENCY_S:g} by default; 0 ends it",
+            low=0,
+            high=MAX_BURST_S,
+        )
         return {
             "unplug": Operation("The adapter vanishes: hang-up, no symlink.", self._unplug),
             "plug": Operation("The adapter comes back under another name.", self._plug),
-            "silence": on(
-                "The device neither hears nor answers for a while.",
-                lambda f, a: f.silence(self._clock() + a.number("duration_s")),
-                duration,
+            "replug": Operation("The adapter vanishes and comes back under another name.", self._replug, (off,)),
+            "bursts": Operation(
+                "The adapter hands over bytes at the ticks of its latency timer only.", self._bursts, (burst,)
             ),
-            "lose": on("The next replies never arrive.", lambda f, a: f.lose(a.integer("count")), COUNT),
-            "delay": on(
-                "The next replies arrive late; later requests are answered meanwhile.",
-                lambda f, a: f.delay(a.integer("count"), a.number("delay_s")),
-                COUNT,
-                delay,
-            ),
-            "drop_acks": on(
-                "The next acknowledgements of writes never arrive.", lambda f, a: f.drop_acks(a.integer("count")), COUNT
-            ),
-            "corrupt": on(
-                "The next replies arrive with one bit flipped.", lambda f, a: f.corrupt(a.integer("count")), COUNT
-            ),
+            **fault_operations(self._faults, self._clock, UNIT),
         }
 
     def _reading(self) -> dict[str, Operation]:
         since = Param("since", Type.INTEGER, "only events with a greater seq; 0 by default: all that are kept")
         limit = Param("limit", Type.INTEGER, f"at most so many, oldest first; {DEFAULT_LOG_LIMIT} by default")
         return {
-            "state": Operation("The truth about a device and its world.", self._state, (UNIT,)),
+            "state": Operation(
+                "The truth about a device and its world, line faults, port and scenario.", self._state, (UNIT,)
+            ),
             "log": Operation("Events of a device.", self._log, (since, limit, UNIT)),
         }
 
@@ -170,8 +182,32 @@ class Rg75Bench:
         self._port.plug()
         return {"port": self._port.name}
 
+    def _replug(self, args: Args) -> Result:
+        self._port.replug(args.number("off_s", DEFAULT_REPLUG_S))
+        return None
+
+    def _bursts(self, args: Args) -> Result:
+        burst_s = args.number("burst_s", FTDI_LATENCY_S)
+        self._port.set_bursts(burst_s)
+        self._note_port(f"bursts every {burst_s:g} s" if burst_s else "no bursts", self._port.name)
+        return None
+
+    def _note_port(self, change: str, name: str) -> None:
+        now_s = self._clock()
+        self._line.advance(now_s)
+        for station in self._line.stations:
+            station.device.history.add(now_s, Kind.PORT, change=change, name=name)
+
     def _state(self, args: Args) -> Mapping[str, object]:
-        return {"state": self._device(args).state(self._clock())}
+        now_s = self._clock()
+        station = self._line.station(args.optional_integer("unit"))
+        port = self._port
+        shown = {
+            "state": station.device.state(now_s),
+            "line_faults": {"armed": station.faults.armed(now_s), "struck": station.faults.struck()},
+            "port": {"name": port.name, "plugged": port.plugged, "burst_s": port.burst_s},
+        }
+        return shown if self.scenario_status is None else {**shown, "scenario": self.scenario_status()}
 
     def _log(self, args: Args) -> Mapping[str, object]:
         device = self._device(args)
