@@ -25,7 +25,7 @@ class Goal:
 
     def show(self, value: float) -> str:
         """A value of this figure for people."""
-        return "not measured" if math.isnan(value) else f"{value * self.scale:g} {self.unit}".strip()
+        return "not measured" if math.isnan(value) else f"{value * self.scale:.5g} {self.unit}".strip()
 
 
 GOALS: Mapping[str, Goal] = {
@@ -33,7 +33,9 @@ GOALS: Mapping[str, Goal] = {
     "wire.gaps_violated": Goal("requests of ours earlier than 3.5 characters", 0),
     "stop.p50_ratio": Goal("stop to first byte, p50, ours / bare loop, polling at full speed", 1.2),
     "stop.p99_ratio": Goal("the same, p99", 1.5),
-    "stop.own_share_max_s": Goal("own share of a stop, greatest while no process waited for a CPU", 0.002, False, "ms", 1e3),
+    "stop.own_share_max_s": Goal(
+        "own share of a stop, greatest while no process waited for a CPU", 0.002, False, "ms", 1e3
+    ),
     "stop.silent_p50_s": Goal("stop to first byte, p50, silent slave, time-out 100 ms", 0.010, False, "ms", 1e3),
     "stop.subscribers_ratio": Goal("stop to first byte, p99, 50 subscribers / none", 1.5),
     "late.provoked": Goal("late replies provoked", 10_000, at_least=True),

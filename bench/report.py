@@ -14,7 +14,7 @@ from rich.text import Text
 
 from bench.goals import Verdict
 
-REPORT_COLUMNS = 150
+REPORT_COLUMNS = 180
 """Width where standard output is no terminal."""
 
 
@@ -73,15 +73,15 @@ def _print(console: Console, grid: Grid) -> None:
 
 def save(report: Report, verdicts: Sequence[Verdict], path: Path) -> None:
     """Write it as JSON."""
-    goals = [
-        {"goal": v.goal.text, "limit": v.goal.limit, "measured": v.value, "reached": v.met} for v in verdicts
-    ]
+    goals = [{"goal": v.goal.text, "limit": v.goal.limit, "measured": v.value, "reached": v.met} for v in verdicts]
     content = {
         "command": report.command,
         "machine": machine(),
         "goals": goals,
         "notes": report.notes,
-        "tables": [{"title": g.title, "columns": list(g.columns), "rows": [list(r) for r in g.rows]} for g in report.grids],
+        "tables": [
+            {"title": g.title, "columns": list(g.columns), "rows": [list(r) for r in g.rows]} for g in report.grids
+        ],
         "data": report.data,
     }
     path.write_text(json.dumps(content, indent=1, allow_nan=True) + "\n", encoding="utf-8")

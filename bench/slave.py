@@ -159,8 +159,8 @@ class Slave:
             return
         profile = self._profile
         one_s = profile.character_s if self._paced else 0.0
-        start_s = max(arrival_s, self._busy_until_s) + frame_bytes * one_s
-        start_s += (profile.gap_s + profile.turnaround_s) if self._paced else 0.0
+        start_s = max(arrival_s, self._busy_until_s) + frame_bytes * one_s + profile.turnaround_s
+        start_s += profile.gap_s if self._paced else 0.0
         if self._random.random() < self._lateness.share:
             self.record.late_replies += 1
             start_s += self._random.uniform(self._lateness.least_s, self._lateness.most_s)

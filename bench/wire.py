@@ -103,9 +103,10 @@ def measure(what: Plan, say: Callable[[str], None]) -> tuple[Results, bool]:
     for repeat in range(what.repeats):
         say(f"wire: repeat {repeat + 1} of {what.repeats}")
         for profile, name in what.cells:
-            with tempfile.TemporaryDirectory() as folder, slave(
-                Path(folder), profile, paced=profile is not UNPACED
-            ) as device:
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                slave(Path(folder), profile, paced=profile is not UNPACED) as device,
+            ):
                 tally = run_client(name, device.port, profile, what.warm_s, what.measure_s)
                 results[profile.name, name].append(figures(tally, device.finish(), profile))
                 realtime = realtime and device.realtime
@@ -160,7 +161,16 @@ def _grid(profile: Profile, results: Results) -> Grid:
         f"{profile.name}: limit {limit_hz(profile, STATUS_REGISTERS):.1f} transactions/s, "
         f"gap {profile.gap_s * 1e6:.0f} us"
     )
-    columns = ("client", "per s", "% of limit", "/ bare with gap", "gaps violated", "least/median gap us", "CPU us", "errors")
+    columns = (
+        "client",
+        "per s",
+        "% of limit",
+        "/ bare with gap",
+        "gaps violated",
+        "least/median gap us",
+        "CPU us",
+        "errors",
+    )
     return Grid(title, columns, rows)
 
 
