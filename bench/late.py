@@ -88,8 +88,9 @@ def run(quick: bool, say: Callable[[str], None]) -> Report:
     report.data = {label: [asdict(each) for each in runs] for label, runs in tallies.items()}
     report.notes = [
         "Each reply carries the number of its request. Wrong: a value published for another request than the last one.",
-        f"Virtual time: the daemon's own limits, time-out {VIRTUAL_TIMEOUT_S} s, late_reply_limit_s {VIRTUAL_LATE_LIMIT_S}; "
-        "replies are late by up to that limit, half of them by less than 0.3 s. Everything but the port is gripperd's own code.",
+        f"Virtual time: the daemon's own limits, time-out {VIRTUAL_TIMEOUT_S} s, late_reply_limit_s "
+        f"{VIRTUAL_LATE_LIMIT_S}; replies are late by up to that limit, half of them by less than 0.3 s. "
+        "Everything but the port is gripperd's own code.",
         f"Pty: time-out {TIMEOUT_S} s, late_reply_limit_s {LATE_LIMIT_S}; 5 % of the replies are 10 to 60 ms late.",
         "Protection off: gripperd with late_reply_limit_s = 0, which shows that this count can be other than 0.",
     ]

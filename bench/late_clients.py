@@ -20,12 +20,11 @@ from pymodbus.client import AsyncModbusSerialClient
 from pymodbus.exceptions import ModbusException
 
 from bench.clients.bare import BareLine
+from bench.clients.ours import BUS, GRIPPER, STROKE_M, build_gripper
 from bench.rtu import READ_HOLDING, READ_INPUT, STATUS, STATUS_REGISTERS, UNIT, read_reply, read_request, reply_bytes
 from bench.slave import ACTIVE_AT_REST
 from gripperd.clock import Clock, SystemClock
 from gripperd.contract import CommandOutcome, Event, Fault, GripperState, Link
-from gripperd.drivers.registry import driver_specs
-from gripperd.gripper import Gripper
 from gripperd.modbus.bus import Bus, BusLimits
 from gripperd.modbus.line import Line, SerialLine, SerialSettings
 from gripperd.store import Store
@@ -33,7 +32,6 @@ from tests.support.virtual_time import VirtualClock, run_virtual
 
 POSITIONS = 256
 """Numbers that a position can show: no reply may be late by so many reads."""
-STROKE_M = 0.075
 CHARACTER_S = 10 / 115_200
 
 TIMEOUT_S = 0.01
@@ -143,19 +141,15 @@ async def _supervise(
     line: Line, limits: BusLimits, clock: Clock, rate_hz: float, tally: Tally, over: asyncio.Event
 ) -> None:
     """gripperd's gripper on this line, until `over`."""
-    bus, store, spec = Bus("wire", line, limits, clock), Store("bench", ["left"]), driver_specs()["rg75"]
-    config = spec.config(
-        name="left", driver="rg75", bus="wire", unit=UNIT, stroke_m=STROKE_M, poll_rate_hz=rate_hz,
-        moving_poll_rate_hz=rate_hz,
-    )  # fmt: skip
-    gripper = Gripper(spec.build(config, {"wire": bus}), store, clock)
+    bus, store = Bus(BUS, line, limits, clock), Store("bench", [GRIPPER])
+    gripper = build_gripper(bus, store, clock, rate_hz)
 
     def listen(event: Event, item: GripperState | CommandOutcome | Fault | Link | None, name: str) -> None:
         assert isinstance(item, GripperState)
         width_m = item.opening_width_m if item.opening_width_valid else None
         tally.publish(None if width_m is None else 255 - round(255 * width_m / STROKE_M))
 
-    store.subscribe(["left"], [Event.STATE], listen)
+    store.subscribe([GRIPPER], [Event.STATE], listen)
     tasks = [asyncio.create_task(bus.run()), asyncio.create_task(gripper.run())]
     await over.wait()
     for task in tasks:

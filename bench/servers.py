@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import json
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -31,7 +30,7 @@ StopCall = Callable[[Callable[[], None]], None]
 
 
 class Hub:
-    """The clients: their stops go to `stop`, with what to call after the acknowledgement; states go to all subscribed."""
+    """The clients. Their stops go to `stop`, with what to call after the acknowledgement."""
 
     def __init__(self, stop: StopCall) -> None:
         self.stop = stop
@@ -190,9 +189,10 @@ class PymodbusServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _write(self, acknowledged: Callable[[], None]) -> None:
-        while not await _succeeds(self._client.write_registers(CONTROL, [STOP_WORD], device_id=UNIT)):
-            await asyncio.sleep(RETRY_S)
-        acknowledged()
+        if await _succeeds(self._client.write_registers(CONTROL, [STOP_WORD], device_id=UNIT)):
+            acknowledged()
+        else:
+            asyncio.get_running_loop().call_later(RETRY_S, self._stop, acknowledged)
 
 
 async def _succeeds(request: Awaitable[Any]) -> bool:
@@ -235,4 +235,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

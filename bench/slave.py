@@ -125,7 +125,7 @@ class Slave:
         if not self._buffer:
             self._heard_s = now_s
         self._buffer += os.read(self._master, 4096)
-        while (length := request_bytes(self._buffer)) and len(self._buffer) >= length:
+        while (length := request_bytes(bytes(self._buffer))) and len(self._buffer) >= length:
             frame = bytes(self._buffer[:length])
             del self._buffer[:length]
             if not is_whole(frame):
@@ -149,7 +149,7 @@ class Slave:
             self._schedule(number, reply, arrival_s, len(frame))
 
     def _status(self) -> tuple[int, int, int, int]:
-        """At rest. Where replies can be late the position is the number of the read, so that it tells which it answers."""
+        """At rest. Where replies can be late, the position is the number of the read that it answers."""
         position = self._reads & 0xFF if self._lateness.share else 128
         return ACTIVE_AT_REST, position << 8, 0x8080, 25 << 8 | 24
 

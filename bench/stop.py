@@ -93,14 +93,15 @@ def build(what: Plan, results: Results) -> Report:
     realtime = all(window.realtime for runs in results.values() for window, _ in runs)
     report.notes = [
         f"{what.repeats} repeats, clients in turn within each, {what.measure_s} s a window; median [least-greatest].",
-        "First byte: when the slave sees the request. All stamps are of one monotonic clock. Stops come 2 to 12 ms after "
-        "the acknowledgement of the one before, at random, seeded: two that wait at once would share a frame.",
+        "First byte: when the slave sees the request. All stamps are of one monotonic clock. A stop comes 2 to 12 ms "
+        "after the acknowledgement of the one before, at random, seeded (later where reads are gathered, to cover "
+        "their round): two that wait at once would share a frame.",
         f"Own share: to the first byte, less the rest of the transaction in flight. A poll that the slave saw within "
         f"{CROSSING_S * 1e3} ms after the client's write crossed with the stop, and counts as in flight.",
-        f"Quiet: by the kernel's account the server waited less than {QUIET_WAIT_S * 1e3} ms for a CPU during the stop.",
-        f"Silent slave: it falls silent at a random moment; the stop comes 5 to 95 ms later, and is answered. gripperd's "
-        f"late_reply_limit_s is {LATE_LIMIT_S} there, so that every stop meets a poll that waits for {TIMEOUT_S} s.",
-        "gripperd is the real daemon with a real configuration; the others are bench/servers.py: a socket, a queue, one line.",
+        f"Quiet: by the kernel's account the server waited less than {QUIET_WAIT_S * 1e3} ms for a CPU meanwhile.",
+        "Silent slave: it falls silent at a random moment; the stop comes 5 to 95 ms later, and is answered. "
+        f"gripperd's late_reply_limit_s is {LATE_LIMIT_S} there, so that every stop meets a poll that waits for {TIMEOUT_S} s.",
+        "gripperd is the real daemon with a real configuration; the others are bench/servers.py: socket, queue, line.",
         f"The slave {'had' if realtime else 'was not permitted'} a real-time priority.",
     ]
     return report
@@ -157,9 +158,9 @@ def _own(results: Results) -> Grid:
         rows.append(
             (
                 f"{client}, {condition}",
-                f"{percentile(own, 0.5) * 1e3:.2f} / {percentile(own, 0.99) * 1e3:.2f} / {max(own, default=math.nan) * 1e3:.2f}",
+                " / ".join(f"{each * 1e3:.2f}" for each in (percentile(own, 0.5), percentile(own, 0.99), max(own))),
                 f"{sum(each > OWN_LIMIT_S for each in own)} of {len(own)}",
-                f"{percentile(quiet, 0.99) * 1e3:.2f} / {max(quiet, default=math.nan) * 1e3:.2f}",
+                " / ".join(f"{each * 1e3:.2f}" for each in (percentile(quiet, 0.99), max(quiet, default=math.nan))),
                 f"{sum(each > OWN_LIMIT_S for each in quiet)} of {len(quiet)}",
                 str(sum(stop.crossed for stop in stops)),
             )

@@ -17,8 +17,8 @@ QUIET_WAIT_S = 0.0005
 about a tenth of it to wake a process."""
 
 CROSSING_S = 0.0002
-"""A poll that the slave saw within this time after the client's write [s] had left before the server could read the stop:
-a wake-up on either side. Later ones count as the server's own share.
+"""A poll that the slave saw within this time after the client's write [s] had left before the server could read the
+stop: a wake-up on either side. Later ones count as the server's own share.
 """
 
 
@@ -54,8 +54,8 @@ def join(
     delivered_s: Sequence[float],
     timeout_s: float,
 ) -> list[Stop]:
-    """One Stop per Ask. timeout_s: for so long an unanswered request counts as in flight. Raises ValueError where a stop
-    was acknowledged that the slave never saw.
+    """One Stop per Ask. timeout_s: for so long [s] an unanswered request counts as in flight. Raises ValueError where a
+    stop was acknowledged that the slave never saw.
     """
     writes = [at_s for code, at_s in zip(function, arrival_s, strict=True) if code == WRITE_MULTIPLE]
     stops = []

@@ -22,8 +22,8 @@ from bench.wire_time import MAIN
 TIMEOUT_S = 0.1
 """Time-out of every server's transactions [s]."""
 LATE_LIMIT_S = 0.3
-"""gripperd's late_reply_limit_s where the slave falls silent [s]: no reply of this slave is late, and a short one lets it
-forget a lost reply before the next silence, so that every stop meets a poll in flight.
+"""gripperd's late_reply_limit_s where the slave falls silent [s]: no reply of this slave is late, and a short one lets
+it forget a lost reply before the next silence, so that every stop meets a poll in flight.
 """
 PAUSE_S = (0.002, 0.012)
 """Between two stops [s], drawn evenly: several polling periods, so that a stop meets every phase of a transaction."""
@@ -172,7 +172,8 @@ def _configuration(cell: Cell, folder: Path, port: str, socket_path: Path) -> Pa
     path = folder / "gripperd.toml"
     path.write_text(
         f'[daemon]\nsocket = "{socket_path}"\n\n'
-        f'[[bus]]\nname = "wire"\nport = "{port}"\nbaudrate = {MAIN.baudrate}\nresponse_timeout_s = {TIMEOUT_S}\n{late}\n'
+        f'[[bus]]\nname = "wire"\nport = "{port}"\nbaudrate = {MAIN.baudrate}\n'
+        f"response_timeout_s = {TIMEOUT_S}\n{late}\n"
         f'[[gripper]]\nname = "left"\ndriver = "rg75"\nbus = "wire"\nunit = {UNIT}\n'
         f"poll_rate_hz = {cell.rate_hz}\nmoving_poll_rate_hz = {cell.rate_hz}\n",
         encoding="utf-8",

@@ -20,7 +20,7 @@ REPLY_OVERHEAD_BYTES = 5
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One kind of wire. burst_s: an adapter hands received bytes over only at multiples of this time [s]; 0: at once."""
+    """One kind of wire. burst_s: an adapter hands received bytes over at multiples of this time [s]; 0: at once."""
 
     name: str
     baudrate: int

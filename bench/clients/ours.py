@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.clients.meter import Meter, Task
 from bench.rtu import STATUS, UNIT
-from gripperd.clock import SystemClock
+from gripperd.clock import Clock, SystemClock
 from gripperd.contract import CommandOutcome, Event, Fault, GripperState, Link
 from gripperd.drivers.registry import driver_specs
 from gripperd.gripper import Gripper
@@ -20,6 +20,7 @@ FASTEST_HZ = 1000.0
 """The highest poll rate that a configuration may ask for [Hz]."""
 BUS = "wire"
 GRIPPER = "left"
+STROKE_M = 0.075
 
 
 def _bus(task: Task) -> Bus:
@@ -27,18 +28,17 @@ def _bus(task: Task) -> Bus:
     return Bus(BUS, line, BusLimits(response_timeout_s=task.timeout_s), SystemClock())
 
 
-def build_gripper(bus: Bus, store: Store, clock: SystemClock) -> Gripper:
-    """A gripper as the daemon makes it from a configuration that polls as fast as it can."""
+def build_gripper(bus: Bus, store: Store, clock: Clock, rate_hz: float) -> Gripper:
+    """A gripper as the daemon makes it from a configuration with this poll rate."""
     spec = driver_specs()["rg75"]
-    config = spec.config(
-        name=GRIPPER, driver="rg75", bus=BUS, unit=UNIT, poll_rate_hz=FASTEST_HZ, moving_poll_rate_hz=FASTEST_HZ
-    )
-    return Gripper(spec.build(config, {BUS: bus}), store, clock)
+    keys = {"name": GRIPPER, "driver": "rg75", "bus": BUS, "unit": UNIT, "stroke_m": STROKE_M}
+    rates = {"poll_rate_hz": rate_hz, "moving_poll_rate_hz": rate_hz}
+    return Gripper(spec.build(spec.config.model_validate(keys | rates), {BUS: bus}), store, clock)
 
 
 async def _run_gripper(task: Task, meter: Meter) -> None:
     bus, store = _bus(task), Store("bench", [GRIPPER])
-    gripper = build_gripper(bus, store, SystemClock())
+    gripper = build_gripper(bus, store, SystemClock(), FASTEST_HZ)
     over = asyncio.Event()
 
     def listen(event: Event, item: GripperState | CommandOutcome | Fault | Link | None, name: str) -> None:

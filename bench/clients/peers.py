@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from pymodbus.client import AsyncModbusSerialClient, ModbusSerialClient
 from pymodbus.exceptions import ModbusException
@@ -50,15 +50,15 @@ async def _run_synchronous(task: Task, meter: Meter) -> None:
             return False
 
     await _repeat(meter, lambda: asyncio.to_thread(read_blocking))
-    client.close()
+    client.close()  # type: ignore[no-untyped-call]
 
 
 async def _run_minimalmodbus(task: Task, meter: Meter) -> None:
     try:
-        import minimalmodbus
+        minimalmodbus = importlib.import_module("minimalmodbus")
     except ImportError as error:
         raise NotInstalledError("minimalmodbus is not installed: pip install -e .[bench]") from error
-    instrument: Any = minimalmodbus.Instrument(task.port, UNIT)
+    instrument = minimalmodbus.Instrument(task.port, UNIT)
     instrument.serial.baudrate = task.baudrate
     instrument.serial.timeout = task.timeout_s
 
