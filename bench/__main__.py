@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
 from bench import goals, late, report, stop, wire
+from bench.children import ChildError
 
 COMMANDS = {"wire": wire.run, "stop": stop.run, "late": late.run}
 
@@ -36,7 +38,12 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
     parser.add_argument("--check", action="store_true", help="exit status 1 where a figure to reach is missed")
     options = parser.parse_args()
-    result = COMMANDS[options.command](options.quick, lambda text: _say(text))
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the children are ended too
+    try:
+        result = COMMANDS[options.command](options.quick, _say)
+    except ChildError as error:
+        _say(f"bench {options.command}: {error}")
+        return 2
     verdicts = goals.check(options.command, result.measured)
     report.show(result, verdicts)
     if options.json is not None:

@@ -100,7 +100,8 @@ def build(what: Plan, results: Results) -> Report:
         f"{CROSSING_S * 1e3} ms after the client's write crossed with the stop, and counts as in flight.",
         f"Quiet: by the kernel's account the server waited less than {QUIET_WAIT_S * 1e3} ms for a CPU meanwhile.",
         "Silent slave: it falls silent at a random moment; the stop comes 5 to 95 ms later, and is answered. "
-        f"gripperd's late_reply_limit_s is {LATE_LIMIT_S} there, so that every stop meets a poll that waits for {TIMEOUT_S} s.",
+        f"gripperd's late_reply_limit_s is {LATE_LIMIT_S} there, so that every stop meets a poll that waits for "
+        f"{TIMEOUT_S} s.",
         "gripperd is the real daemon with a real configuration; the others are bench/servers.py: socket, queue, line.",
         f"The slave {'had' if realtime else 'was not permitted'} a real-time priority.",
     ]

@@ -26,6 +26,8 @@ LABELS = {
     "minimalmodbus": "minimalmodbus in a thread",
 }
 REFERENCE = "bare-gap"
+HANDING_LIMIT_S = 0.0001
+"""A gap is judged only where handing over the last bytes took less than this [s]: else nobody knows when it began."""
 UNPACED = Profile("no pacing", MAIN.baudrate, MAIN.turnaround_s)
 
 
@@ -72,8 +74,10 @@ def figures(tally: Tally, stamps: Stamps, profile: Profile) -> Figures:
     """From what the client counted and what the slave saw."""
     gaps = [
         arrival_s - delivered_s
-        for arrival_s, delivered_s in zip(stamps.arrival_s[1:], stamps.delivered_s, strict=False)
-        if delivered_s and tally.began_s <= arrival_s <= tally.ended_s
+        for arrival_s, handing_s, delivered_s in zip(
+            stamps.arrival_s[1:], stamps.handing_s, stamps.delivered_s, strict=False
+        )
+        if tally.began_s <= arrival_s <= tally.ended_s and 0.0 < delivered_s <= handing_s + HANDING_LIMIT_S
     ]
     rate_hz = tally.transactions / (tally.ended_s - tally.began_s)
     late = stamps.lateness_s
