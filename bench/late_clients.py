@@ -82,6 +82,10 @@ class CountingLine:
         """[s]"""
         return self._line.character_s()
 
+    def describe(self) -> str:
+        """Port and settings."""
+        return self._line.describe()
+
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Open it."""
         await self._line.open(received, lost)
@@ -107,6 +111,10 @@ class LateLine:
     def character_s(self) -> float:
         """[s]"""
         return CHARACTER_S
+
+    def describe(self) -> str:
+        """For messages."""
+        return "late line"
 
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """At once."""

@@ -202,5 +202,5 @@ def _notes(what: Plan, realtime: bool) -> list[str]:
         f"The slave {'had' if realtime else 'was not permitted'} a real-time priority.",
     ]
     if importlib.util.find_spec("minimalmodbus") is None:
-        notes.append("minimalmodbus is not installed, so it is left out: pip install -e .[bench]")
+        notes.append("minimalmodbus is not installed, so it is left out: ./run setup")
     return notes

@@ -57,7 +57,7 @@ async def _run_minimalmodbus(task: Task, meter: Meter) -> None:
     try:
         minimalmodbus = importlib.import_module("minimalmodbus")
     except ImportError as error:
-        raise NotInstalledError("minimalmodbus is not installed: pip install -e .[bench]") from error
+        raise NotInstalledError("minimalmodbus is not installed: ./run setup") from error
     instrument = minimalmodbus.Instrument(task.port, UNIT)
     instrument.serial.baudrate = task.baudrate
     instrument.serial.timeout = task.timeout_s
