@@ -137,6 +137,7 @@ class Bus:
         self._usual = {writes: UsualReply() for writes in (False, True)}
         self._replies_to_probe = 0
         self._last_byte_s = 0.0
+        self._silent_s = 0.0
         self._dirty = False
         self._next_open_s = 0.0
         self._trouble_logged = False
@@ -259,7 +260,8 @@ class Bus:
                 resyncs = True
                 self.counters.resyncs += 1
                 gap_s = max(gap_s, self.limits.resync_quiet_s)
-            wait_s = min(self._last_byte_s + gap_s, give_up_s) - self._clock.monotonic()
+            self._silent_s = min(self._last_byte_s + gap_s, give_up_s)
+            wait_s = self._silent_s - self._clock.monotonic() - self._clock.hold_s
             if wait_s <= 0:
                 break
             await self._clock.sleep(wait_s)
@@ -278,6 +280,8 @@ class Bus:
                 self.counters.quarantined += 1
                 return Result(Ending.QUARANTINED, Ending.QUARANTINED.value)
             request = requests[0]
+        self._clock.hold(self._silent_s)  # what could be prepared is prepared
+        now_s = self._clock.monotonic()
         answer = await self._send(request, job, now_s)
         assert self._exchange is not None
         if isinstance(answer, Reply) and not proven:

@@ -55,6 +55,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 class VirtualClock:
     """gripperd's clock on the running virtual loop."""
 
+    hold_s = 0.0
+
     def monotonic(self) -> float:
         """[s]"""
         return asyncio.get_running_loop().time()
@@ -67,6 +69,9 @@ class VirtualClock:
         """[s]"""
         if duration_s > 0:
             await asyncio.sleep(max(duration_s, 1e-6))  # a shorter one would not move the clock
+
+    def hold(self, until_s: float) -> None:
+        """There is nothing to hold: hold_s is 0."""
 
 
 def run_virtual(main: Coroutine[Any, Any, Result]) -> Result:
