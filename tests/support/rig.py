@@ -29,6 +29,9 @@ UNIT = 9
 REFUSAL = bytes.fromhex("0990038dc3")
 """Unit 9 refuses a write with exception 3."""
 
+GO_ACK = bytes.fromhex("091003e800030130")
+"""Unit 9 acknowledges the three words of a motion."""
+
 
 @dataclass
 class Gate:
