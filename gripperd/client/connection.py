@@ -198,10 +198,13 @@ class Connection:
 
     async def _read(self) -> None:
         error = ConnectionLostError(f"the connection to {self._path} is not read any more")
+        closed = ConnectionLostError(f"the daemon closed the connection to {self._path}")
         try:
             while line := await self._reader.readline():
                 self._take(line)
-            error = ConnectionLostError(f"the daemon closed the connection to {self._path}")
+            error = closed
+        except (ConnectionResetError, BrokenPipeError):
+            error = closed  # there was a request that it has not read
         except (OSError, ValueError, AnswerError) as reason:
             error = ConnectionLostError(f"the connection to {self._path} broke: {reason}")
         finally:

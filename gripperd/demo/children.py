@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -58,15 +60,21 @@ async def child(
 async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is not None:
         return
-    process.terminate()
+    _tell(process, signal.SIGTERM)
     try:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(END_LIMIT_S):
                 await process.wait()
     finally:
         if process.returncode is None:  # too slow, or nobody has the time to wait for it
-            process.kill()
+            _tell(process, signal.SIGKILL)
             await process.wait()
+
+
+def _tell(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Not by the process object: that looks first whether the child has ended, and so takes its end from asyncio."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, number)
 
 
 def free_port() -> int:
