@@ -57,7 +57,7 @@ def parse_line(line: bytes) -> Call:
     if not isinstance(method, str):
         raise BadRequestError(INVALID_REQUEST, "method is missing: give its name as a string", known_id)
     if not isinstance(params, dict):
-        raise ParamsError("params is an object of named parameters", known_id, request_id is NO_ID)
+        raise ParamsError("params is an object of named parameters", known_id, request_id is NO_ID, method)
     return Call(request_id, method, params)
 
 
@@ -69,11 +69,12 @@ def _can_be_an_id(value: object) -> bool:
 
 
 class ParamsError(BadRequestError):
-    """params is not an object. silent: the request has no id and gets no answer."""
+    """params is not an object. silent: the request has no id and gets no answer. method: that was asked for."""
 
-    def __init__(self, message: str, request_id: object, silent: bool) -> None:
+    def __init__(self, message: str, request_id: object, silent: bool, method: str) -> None:
         super().__init__(InvalidParamsError(message).code, message, request_id)
         self.silent = silent
+        self.method = method
 
 
 def parse_params(model: type[Params], params: dict[str, Any]) -> Params:

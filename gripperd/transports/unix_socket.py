@@ -72,6 +72,7 @@ class Connection(asyncio.Protocol):
         self._pending: set[asyncio.Future[Message]] = set()
         self._waits: set[asyncio.Future[WaitReply]] = set()
         self._half_closed = False
+        self._lost_stop_logged = False
         self._greeting: Callable[[], None] | None = None
         self._transport: asyncio.Transport | None = None
         self._methods: dict[str, tuple[type[Message], Callable[[Any], Answer]]] = {
@@ -127,8 +128,10 @@ class Connection(asyncio.Protocol):
         try:
             call = parse_line(line)
         except ParamsError as error:
-            if not error.silent:
-                self._send_error(error.id, error)
+            if error.silent and error.method != STOP_METHOD:
+                self._server.counters["ignored_without_id"] += 1
+            else:
+                self._send_error(NO_ID if error.silent else error.id, error)
             return
         except BadRequestError as error:
             self._send_error(error.id, error)
@@ -247,6 +250,9 @@ class Connection(asyncio.Protocol):
         self._server.counters["errors"] += 1
         if request_id is not NO_ID:
             self._write(encode_error(request_id, error.code, error.message))
+        elif not self._lost_stop_logged:  # a stop whose client cannot be told that it was none
+            self._lost_stop_logged = True
+            log.warning("stop_without_id_failed", reason=error.message)
 
     def end(self) -> None:
         """Close when what is written has gone out."""

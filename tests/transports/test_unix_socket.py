@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from gripperd.contract import (
     CommandOutcome,
@@ -373,3 +374,20 @@ async def test_wait_tells_when_its_time_is_over(tmp_path: Path) -> None:
         assert (await peer.ask("gripper.stop"))["ok"]
         waited = await peer.ask("gripper.wait", command_seq=reply["command_seq"], timeout_s=5.0)
         assert waited["outcome"]["outcome"] == "stopped"
+
+
+@pytest.mark.parametrize("params", [b'{"gripper":"lfet"}', b'{"force":1}', b"[]"])
+async def test_a_stop_without_an_id_that_is_none_is_logged_since_nobody_can_be_told(
+    tmp_path: Path, params: bytes
+) -> None:
+    """Once for each connection; other requests without an id are counted only."""
+    async with bench(tmp_path) as b:
+        peer = await b.peer()
+        with capture_logs() as logs:
+            for method in (b"gripper.move", b"gripper.stop", b"gripper.stop"):
+                peer.send(b'{"jsonrpc":"2.0","method":"' + method + b'","params":' + params + b"}")
+            assert (await peer.ask("daemon.info"))["contract"] == 1
+        told = [each for each in logs if each["event"] == "stop_without_id_failed"]
+        assert len(told) == 1
+        assert told[0]["log_level"] == "warning"
+        assert b.daemon.socket.counters["ignored_without_id"] == 1
