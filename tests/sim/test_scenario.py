@@ -261,6 +261,12 @@ def test_their_names() -> None:
     assert all(f"{name}\n    {scenario_files.read(name).about}" in scenario_files.as_text() for name in names)
 
 
+def test_the_manual_lists_them() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+    for name in scenario_files.names():
+        assert f"| `{name}` | {scenario_files.read(name).about} |" in manual
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
