@@ -119,12 +119,12 @@ async def test_bursts_hand_over_whole_replies_at_ticks(bench: Bench) -> None:
     await bench.reads(STATUS_4, 13)
 
 
-async def test_what_waits_for_a_tick_is_not_lost_when_bursts_end(bench: Bench) -> None:
-    bench.call("bursts", burst_s=0.25)
+async def test_what_waits_for_a_tick_is_handed_over_when_bursts_end(bench: Bench) -> None:
+    bench.port.set_bursts(60.0)
     bench.client.send(STATUS_4)
-    await until(lambda: len(bench.device.history.of("reply")) == 1)
-    await until(lambda: len(bench.port._held) == 13 or bench.port.burst_s == 0)
+    await until(lambda: len(bench.port._held) == 13)
     bench.call("bursts", burst_s=0)
+    assert bench.port._held == b""
     assert len(await bench.client.read(13)) == 13
 
 
