@@ -156,6 +156,12 @@ def test_the_control_command(start: Callable[..., Simulator], capsys: pytest.Cap
     capsys.readouterr()
     assert cli.main(["control", path, "state"]) == 0
     assert json.loads(capsys.readouterr().out)["state"]["object_width_m"] == 0.03
+    assert cli.main(["control", path, "noise_before", "hex=10", "of=reads", "probability=0.5", "count=0x10"]) == 0
+    assert json.loads(capsys.readouterr().out)["armed"] == {
+        "noise_before": {"hex": "10", "of": "reads", "probability": 0.5, "count": 16}
+    }
+    assert cli.main(["control", path, "noise_before", "of=some"]) == 2
+    assert "give one of reads, writes, all" in capsys.readouterr().err
     assert cli.main(["control", path, "grab"]) == 2
     assert "Valid: " in capsys.readouterr().err
     assert cli.main(["control", path, "put_object", "width_m=wide"]) == 2
@@ -171,6 +177,8 @@ def test_the_control_command(start: Callable[..., Simulator], capsys: pytest.Cap
         (["rg75", "--link", "x", "--unit", "9", "--unit", "9"], "each once"),
         (["rg75", "--link", "x", "--object-width-m", "-1"], "above 0"),
         (["rg75", "--link", "x", "--turnaround-s", "-1"], "reply_delay_s"),
+        (["rg75", "--link", "x", "--scenario", "bad_cabel"], "Did you mean bad_cable"),
+        (["rg75", "--link", "x", "--scenario", "./none.toml"], "No such file"),
         (["control", "/nonexistent/socket", "state"], "no simulator at"),
     ],
 )
@@ -181,6 +189,78 @@ def test_wrong_arguments_are_told_in_one_line(
     errors = capsys.readouterr().err
     assert says in errors
     assert len(errors.splitlines()) == 1
+
+
+SCENARIO = """
+seed = 3
+
+[[step]]
+at_s = 0
+op = "noise_after"
+probability = 0.5
+
+[[step]]
+at_s = 0
+op = "take_object"
+
+[[step]]
+at_s = 0.01
+op = "put_object"
+width_m = 0.03
+"""
+
+
+def noise(log: Path) -> list[str]:
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert events[0]["kind"] == "port"
+    return [event["hex"] for event in events if event["kind"] == "line_fault"]
+
+
+def test_a_scenario_is_played_and_the_seed_decides(start: Callable[..., Simulator], tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(SCENARIO)
+    heard = []
+    for number, seed in enumerate(([], [], ["--seed", "4"])):
+        log = tmp_path / f"log{number}"
+        simulator = start("--scenario", str(path), "--log", str(log), *seed, *FAST)
+        with ControlClient(simulator.control) as control, master(simulator.link) as client:
+            assert control.call("state")["scenario"]["begun"] is False
+            for _ in range(30):
+                client.read_input_registers(0x07D0, count=1, device_id=9)
+            status = control.call("state")["scenario"]
+            assert (status["ended"], status["steps_done"], status["steps_failed"]) == (True, 3, 1)
+            assert control.call("state")["state"]["object_width_m"] == 0.03
+        code, errors = simulator.end()
+        assert code == 0
+        assert errors.count("\n") == 1
+        assert f"{path}, take_object at 0 s: " in errors
+        heard.append(noise(log))
+    assert heard[0] == heard[1] != heard[2]
+    assert 5 < len(heard[0]) < 25
+
+
+def test_a_scenario_that_cannot_be_played_ends_it_before_it_serves(
+    start: Callable[..., Simulator], tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('[[step]]\nat_s = 0\nop = "loose"\n')
+    simulator = start("--scenario", str(path), *FAST)
+    code, errors = simulator.end()
+    assert (code, simulator.ready) == (2, "")
+    assert errors.startswith(f"gripperd-sim rg75: {path}, step 1 (loose): unknown op 'loose'. Did you mean lose?")
+    assert not simulator.link.is_symlink()
+    assert not simulator.control.exists()
+
+
+def test_scenarios_are_listed_and_play_by_name(
+    start: Callable[..., Simulator], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["rg75", "--list-scenarios"]) == 0
+    assert "flapping_port\n    A USB plug" in capsys.readouterr().out
+    simulator = start("--scenario", "lost_acks", *FAST)
+    with ControlClient(simulator.control) as control:
+        assert control.call("state")["scenario"]["name"] == "lost_acks"
+    assert simulator.end() == (0, "")
 
 
 def test_options_are_listed_and_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:

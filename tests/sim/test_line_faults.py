@@ -349,6 +349,16 @@ def test_arming_one_kind_changes_nothing_about_another() -> None:
     assert lost(lambda stub: stub.arm("corrupt")) == lost(lambda stub: None)
 
 
+def test_two_kinds_of_one_chance_do_not_strike_the_same_replies() -> None:
+    stub = Stub().arm("noise_before", probability=0.5).arm("noise_after", probability=0.5)
+    struck: list[tuple[bool, bool]] = []
+    for _ in range(64):
+        data = stub.data()
+        at = data.index(REPLY_3)
+        struck.append((at > 0, len(data) > at + len(REPLY_3)))
+    assert set(struck) == {(False, False), (False, True), (True, False), (True, True)}
+
+
 PARAMS: dict[str, dict[str, Value]] = {
     "exception": {"code": 4},
     "wrong_count": {"registers": 1},

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gripperd_sim.pacing import DELIVERY_GRAIN_S, character_s, delivery_schedule, frame_gap_s
+from gripperd_sim.pacing import DELIVERY_GRAIN_S, character_s, delivery_schedule, frame_gap_s, next_tick_s
 
 
 def test_times_on_the_wire() -> None:
@@ -42,3 +42,18 @@ def test_no_byte_is_early_and_none_is_lost(data: bytes, baudrate: int) -> None:
         delivered += len(chunk)
         assert due_s == pytest.approx(5.0 + delivered * one_s)
         assert len(chunk) == 1 or len(chunk) * one_s <= DELIVERY_GRAIN_S + 1e-9
+
+
+def test_bytes_wait_for_the_tick_and_those_at_a_tick_go_with_it() -> None:
+    assert next_tick_s(10.0, 0.016, 10.0) == 10.0
+    assert next_tick_s(10.001, 0.016, 10.0) == pytest.approx(10.016)
+    assert next_tick_s(10.016, 0.016, 10.0) == pytest.approx(10.016)
+    assert next_tick_s(10.0161, 0.016, 10.0) == pytest.approx(10.032)
+
+
+@given(st.floats(0, 1e5), st.floats(0.001, 0.255), st.floats(0, 1e5))
+def test_no_tick_is_early_or_further_than_one_away(due_s: float, grain_s: float, origin_s: float) -> None:
+    tick_s = next_tick_s(due_s, grain_s, origin_s)
+    assert due_s <= tick_s <= due_s + grain_s * 1.001
+    ticks = (tick_s - origin_s) / grain_s
+    assert ticks == pytest.approx(round(ticks), abs=1e-3)

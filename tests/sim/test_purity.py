@@ -18,6 +18,7 @@ WITH_IO = {
     "control.py",
     "control_server.py",
     "pty_port.py",
+    "scenario_driver.py",
     "timeline.py",
     "rg75/command.py",
 }

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from gripperd_sim import scenario_files
 from gripperd_sim.control_server import ControlServer
 from gripperd_sim.history import Event
 from gripperd_sim.jaw import GraspObject, Jaw
@@ -29,6 +30,8 @@ from gripperd_sim.rg75.device import Rg75
 from gripperd_sim.rg75.operations import Rg75Bench
 from gripperd_sim.rg75.options import Rg75Options
 from gripperd_sim.rg75.registers import BAUDRATES, DEFAULT_UNIT
+from gripperd_sim.scenario import ScenarioPlay
+from gripperd_sim.scenario_driver import ScenarioDriver
 
 LOG_TICK_S = 0.05
 """How often devices are brought up to date for the log when nobody asks them [s]."""
@@ -63,6 +66,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--object-width-m", type=float, metavar="W", help="a part lies ready whenever the active gripper is open enough"
     )
     add("--control", type=Path, metavar="PATH", help="serve the control socket here")
+    add("--scenario", metavar="NAME", help="play a scenario: its name, or the path of a .toml file")
+    add("--list-scenarios", action="store_true", help="print the scenarios that come with the simulator, and end")
+    add("--seed", type=int, metavar="N", help="of the line faults (default: the scenario's, else 0)")
     add("--option", action="append", default=[], metavar="NAME=VALUE", help="set a behaviour, may be repeated")
     add("--list-options", action="store_true", help="print all options with their defaults, and end")
     add("--log", metavar="FILE", help="append all events to FILE as JSON lines; - for standard output")
@@ -73,6 +79,9 @@ def run(args: argparse.Namespace, say: Say) -> None:
     """Do what the arguments say; returns at the end of the simulation."""
     if args.list_options:
         say(as_text(Rg75Options))
+        return
+    if args.list_scenarios:
+        say(scenario_files.as_text())
         return
     if args.link is None:
         raise ValueError("--link PATH is needed, for example --link /tmp/gripper")
@@ -92,7 +101,7 @@ def build_line(args: argparse.Namespace, now_s: float) -> Line[Rg75]:
         if args.object_width_m is not None:
             device.supply_object(GraspObject(args.object_width_m), now_s)
         devices.append(device)
-    return Line(devices)
+    return Line(devices, args.seed or 0)
 
 
 async def _serve(args: argparse.Namespace, log: IO[str] | None, say: Say) -> None:
@@ -100,28 +109,55 @@ async def _serve(args: argparse.Namespace, log: IO[str] | None, say: Say) -> Non
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, end.set)
     line = build_line(args, time.monotonic())
+    if log is not None:
+        for station in line.stations:
+            station.device.history.listener = partial(_log_event, log, station.device)
     port = PtyPort(line, args.link, paced=not args.no_pacing, check_baudrate=args.check_baudrate)
-    control = (
-        ControlServer(args.control, Operations(Rg75Bench(line, port, time.monotonic).table())) if args.control else None
-    )
-    try:
-        if control is not None:
-            await control.start()
-        port.plug()
-        say(f"ready {args.link} -> {port.name}")
-        if log is None:
-            await end.wait()
-        else:
-            await _write_log(line, log, end)
-    finally:
-        port.close()
-        if control is not None:
-            await control.close()
+    bench = Rg75Bench(line, port, time.monotonic)
+    operations = Operations(bench.table())
+    control = ControlServer(args.control, operations) if args.control else None
+    with contextlib.ExitStack() as stack:
+        stack.callback(port.close)
+        driver = _scenario(args, line, bench, operations, stack)
+        try:
+            if control is not None:
+                await control.start()
+            port.plug()
+            say(f"ready {args.link} -> {port.name}")
+            if driver is not None:
+                driver.ready()
+            if log is None:
+                await end.wait()
+            else:
+                await _write_log(line, log, end)
+        finally:
+            if control is not None:
+                await control.close()
+
+
+def _scenario(
+    args: argparse.Namespace, line: Line[Rg75], bench: Rg75Bench, operations: Operations, stack: contextlib.ExitStack
+) -> ScenarioDriver | None:
+    """The scenario that was asked for, joined to the line; a wrong one ends the program before it serves."""
+    if args.scenario is None:
+        return None
+    scenario = scenario_files.read(args.scenario)
+    if args.seed is None and scenario.seed is not None:
+        line.reseed(scenario.seed)
+    play = ScenarioPlay(scenario, operations, _complain)
+    driver = ScenarioDriver(play)
+    stack.callback(driver.close)
+    bench.scenario_status = play.status
+    line.before_request = driver.heard
+    return driver
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(f"gripperd-sim rg75: {text}\n")
+    sys.stderr.flush()
 
 
 async def _write_log(line: Line[Rg75], log: IO[str], end: asyncio.Event) -> None:
-    for station in line.stations:
-        station.device.history.listener = partial(_log_event, log, station.device)
     while not end.is_set():
         line.advance(time.monotonic())
         log.flush()

@@ -38,8 +38,11 @@ OBJECT = (
 class Plug(Protocol):
     """What is needed of the port."""
 
-    name: str
     on_change: Callable[[str, str], None] | None
+
+    @property
+    def name(self) -> str:
+        """Of the pty, or what stands for it."""
 
     @property
     def plugged(self) -> bool:
