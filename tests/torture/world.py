@@ -245,7 +245,7 @@ class World:
     async def recover(self) -> None:
         """The faults end: the line is healthy soon, every command gets its outcome, and a stop gets through."""
         self._end_faults()
-        while not self._is_powered():
+        while not self._is_powered():  # noqa: ASYNC110 (time is virtual)
             await asyncio.sleep(0.05)
         ended_s = self.now_s()
         await self._until(self._is_healthy)
