@@ -62,6 +62,7 @@ class Ledger:
         self._publish = publish
         self._last_seq = 0
         self._replaced: list[Record] = []
+        self._beneath: Record | None = None
         self._open: dict[int, list[Callable[[CommandOutcome], None]]] = {}
         self._outcomes: OrderedDict[int, CommandOutcome] = OrderedDict()
 
@@ -74,8 +75,9 @@ class Ledger:
     def begin(self, record: Record) -> None:
         """Its first bytes go out: it is current from now on."""
         record.happen(CommandEvent.DISPATCHED)
-        if self.current is not None and self.current.open:
-            self._replaced.append(self.current)
+        self._beneath = self.current if self.current is not None and self.current.open else None
+        if self._beneath is not None:
+            self._replaced.append(self._beneath)
         self.current = record
 
     def continue_as(self, record: Record) -> None:
@@ -87,6 +89,7 @@ class Ledger:
         if current.phase is CommandPhase.EXECUTING:
             record.happen(CommandEvent.TAKEN_UP)
         self._replaced.append(current)
+        self._beneath = None
         self.current = record
 
     def replaced(self, but: Verb | None = None) -> list[Record]:
@@ -96,9 +99,11 @@ class Ledger:
         return [record for record in waited if record.verb is not but]
 
     def restore(self, record: Record) -> None:
-        """The device refused the current command: what it replaced goes on."""
-        if self.current is record and self._replaced:
-            self.current = self._replaced.pop()
+        """The device refused the current command: what it replaced goes on, unless that has ended."""
+        beneath = self._beneath
+        if self.current is record and beneath is not None and beneath.open:
+            self._replaced.remove(beneath)
+            self.current, self._beneath = beneath, None
 
     def finish(self, record: Record, outcome: Outcome, message: str = "", measured: Measured = NOT_MEASURED) -> None:
         """Give a command its outcome."""

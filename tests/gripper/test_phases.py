@@ -67,6 +67,23 @@ def test_a_command_that_the_device_refuses_gives_way_to_the_one_before() -> None
     assert old.open
 
 
+def test_a_command_that_the_device_refuses_never_gives_way_to_one_that_ended() -> None:
+    """Two stops that were merged, the older one still listed as replaced; found by the torture test."""
+    ledger, _ = _ledger()
+    older, newer, first, second = (ledger.number(verb) for verb in (Verb.STOP, Verb.STOP, Verb.GRIP, Verb.GRIP))
+    for record in (older, newer, first):
+        ledger.begin(record)
+    ledger.finish(first, Outcome.FAULT)
+    ledger.restore(first)
+    assert ledger.current is newer
+    ledger.finish(older, Outcome.STOPPED)
+    ledger.finish(newer, Outcome.STOPPED)
+    ledger.begin(second)
+    ledger.finish(second, Outcome.FAULT)
+    ledger.restore(second)
+    assert ledger.current is second
+
+
 def test_who_waits_is_told_and_who_leaves_is_not() -> None:
     ledger, _ = _ledger()
     record = ledger.number(Verb.MOVE)

@@ -268,6 +268,17 @@ def test_three_replies_in_one_piece_and_none_after_a_hang_up() -> None:
     assert stub.data() == REPLY_3
 
 
+def test_what_is_held_too_long_is_lost() -> None:
+    stub = Stub().arm("merge", count=1, within_s=0.5)
+    assert stub.ask() == []
+    stub.t_s = 0.5
+    assert stub.data(ENABLE) == REPLY_3 + ACK
+    stub.arm("merge", count=1, within_s=0.5).ask()
+    stub.t_s = 1.01
+    assert stub.ask(ENABLE) == [Outgoing(0.0, ACK)]
+    assert stub.strikes[-1] == ("merged", ACK.hex())
+
+
 def test_repeated_replies() -> None:
     stub = Stub().arm("repeat", count=1, delay_s=0.02)
     assert stub.ask() == [Outgoing(0.0, REPLY_3), Outgoing(0.02, REPLY_3)]

@@ -15,7 +15,6 @@ from gripperd.drivers.jodell.table import RG75
 from gripperd.gripper import Gripper
 from gripperd.modbus.bus import Bus, BusLimits
 from gripperd.modbus.line import PortError
-from gripperd.modbus.transaction import BLIND_LIMIT_S
 from gripperd.store import Store
 from gripperd_sim.line import Line
 from gripperd_sim.operations import Operations
@@ -35,6 +34,8 @@ LATE_PARAMS: dict[str, dict[str, Value]] = {"delay": {"delay_s": 0.1}, "repeat":
 MAKE_WRONG = ("wrong_function", "wrong_count")
 WRONG_PARAMS: dict[str, dict[str, Value]] = {"wrong_count": {"registers": 1}}
 """Kinds of faults by what they do to a reply, and what they need to be disarmed."""
+SHARE_OF_ONE, SHARE_OF_TWO = 0.95, 0.45
+"""How late a reply is at most, as a share of `late_reply_limit_s`: by one fault, and by each of two."""
 COMMANDS: dict[str, type[Command]] = {
     "move": Move,
     "grip": Grip,
@@ -144,6 +145,7 @@ class World:
         self.operations = Operations(Rg75Bench(self.sim, self.port, self.now_s).table())
         self.states: list[GripperState] = []
         self.outcomes: list[CommandOutcome] = []
+        self._merged = False
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -210,11 +212,13 @@ class World:
         elif step.do in MAKE_WRONG:
             for kind in MAKE_LATE:
                 self.operations.call(kind, {"count": 0, **LATE_PARAMS.get(kind, {})})
-        if step.do == "merge":  # what is held back waits for as many rounds
-            held = 2 if self.setting.late_reply_limit_s > 2.5 * BLIND_LIMIT_S else 0
-            return Step(step.after_s, step.do, {"count": min(int(step.params.get("count", 1)), held)})
+        limit_s = self.setting.late_reply_limit_s
+        if step.do == "merge":  # what is held back may be delayed on top of it
+            self.operations.call("delay", {"count": 0, **LATE_PARAMS["delay"]})
+            self._merged = True
+            return Step(step.after_s, step.do, {"within_s": SHARE_OF_TWO * limit_s, **step.params})
         if step.do == "delay":
-            latest_s = 0.95 * self.setting.late_reply_limit_s
+            latest_s = (SHARE_OF_TWO if self._merged else SHARE_OF_ONE) * limit_s
             return Step(step.after_s, step.do, {**step.params, "delay_s": min(float(step.params["delay_s"]), latest_s)})
         return step
 
@@ -253,6 +257,7 @@ class World:
         assert took_s < RECOVERY_LIMIT_S, f"healthy {took_s:.2f} s after the faults ended"
         await asyncio.sleep(self.setting.late_reply_limit_s + 0.1)  # so that the last acknowledgement is proven
         await self.step(Step(0.0, "stop"))
+        self.steps.pop()  # every example ends so
         stop = await self.played.replies[-1]
         assert stop.ok, stop
         replies = await asyncio.gather(*self.played.replies, return_exceptions=True)

@@ -44,6 +44,12 @@ class _Armed:
     left: float  # strikes; infinite until switched off
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    data: bytes
+    until_s: float
+
+
 class LineFaults:
     """The faults between one device and its master. The order in which they apply is that of FaultKind."""
 
@@ -51,7 +57,7 @@ class LineFaults:
         self._device = device
         self._armed: dict[FaultKind, _Armed] = {}
         self._struck: dict[FaultKind, int] = {}
-        self._held = b""
+        self._held: list[_Held] = []
         self.reseed(seed)
 
     # --- arming
@@ -75,7 +81,7 @@ class LineFaults:
 
     def hang_up(self) -> None:
         """The port is gone, and a reply that was held back with it."""
-        self._held = b""
+        self._held.clear()
 
     def armed(self, now_s: float) -> dict[str, dict[str, object]]:
         """What is armed: parameters by kind, with the strikes left as count and the end as until_s."""
@@ -140,17 +146,23 @@ class LineFaults:
                 return []
         for kind in CHANGES:
             reply = self._change(kind, request, reply, now_s)
-        if self._due(FaultKind.MERGE, request, now_s) is not None:
-            self._held += reply
-            self._strike(FaultKind.MERGE, now_s, f"{len(self._held)} bytes held for the next", request, b"")
+        merge = self._due(FaultKind.MERGE, request, now_s)
+        if merge is not None:
+            self._held.append(_Held(reply, now_s + merge.args.number("within_s", math.inf)))
+            held_n = sum(len(each.data) for each in self._held)
+            self._strike(FaultKind.MERGE, now_s, f"{held_n} bytes held for the next", request, b"")
             return []
         return self._in_time(request, self._split(request, *self._release(request, reply, now_s), now_s), now_s)
 
     def _release(self, request: bytes, reply: bytes, now_s: float) -> tuple[bytes, bool]:
         """The reply with what was held back before it, and whether there was any."""
-        held, self._held = self._held, b""
-        if held:
-            self._record(now_s, "merged", f"{len(held)} held bytes delivered with it", request, held + reply)
+        if not self._held:
+            return reply, False
+        held = b"".join(each.data for each in self._held if now_s <= each.until_s)
+        lost_n = sum(len(each.data) for each in self._held) - len(held)
+        self._held.clear()
+        did = f"{len(held)} held bytes delivered with it" + (f", {lost_n} lost" if lost_n else "")
+        self._record(now_s, "merged", did, request, held + reply)
         return held + reply, bool(held)
 
     def _concerns_device(self, request: bytes) -> bool:

@@ -128,7 +128,13 @@ KINDS: Mapping[FaultKind, Kind] = {
     ),
     FaultKind.NOISE_BEFORE: Kind("Replies come right after noise.", _NOISE, _NOISE_EITHER),
     FaultKind.NOISE_AFTER: Kind("Noise comes right after replies.", _NOISE, _NOISE_EITHER),
-    FaultKind.MERGE: Kind("Replies are held back and delivered in one piece with the next one.", _WHEN),
+    FaultKind.MERGE: Kind(
+        "Replies are held back and delivered in one piece with the next one.",
+        (
+            Param("within_s", Type.NUMBER, "held no longer, then lost; no limit by default", low=0, high=MAX_WAIT_S),
+            *_WHEN,
+        ),
+    ),
     FaultKind.SPLIT: Kind(
         "Replies come in pieces.",
         (
