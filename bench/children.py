@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -129,10 +130,15 @@ def hogs(count: int, limit_s: float) -> Iterator[None]:
 
 
 def wait_for(path: Path, process: subprocess.Popen[str], log: IO[str] | None = None) -> None:
-    """Until a server's socket is there. Raises ChildError."""
+    """Until a server accepts; its socket's file is there before that. Raises ChildError."""
     deadline_s = time.monotonic() + START_LIMIT_S
-    while not path.exists():
+    while not _accepts(path):
         if process.poll() is not None or time.monotonic() > deadline_s:
             text = Path(log.name).read_text(encoding="utf-8")[-2000:] if log is not None else ""
             raise ChildError(f"no socket {path.name}: {text}")
         time.sleep(0.01)
+
+
+def _accepts(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
