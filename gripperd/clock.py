@@ -17,8 +17,8 @@ COARSE_SLEEP_S = 0.005
 
 
 HOLD_S = 0.00012
-"""The end of a wait that is held instead of slept [s]. Waking up takes the event loop about as long, and the work that
-can be done meanwhile is: a gap of 0.3 ms on the wire would otherwise become half as long again."""
+"""The end of a wait that is held instead of slept [s]: waking up takes the event loop about as long, and a gap of 0.3
+ms on the wire would otherwise become half as long again. The loop turns meanwhile, so a stop that comes is seen."""
 
 
 class Clock(Protocol):
@@ -35,8 +35,8 @@ class Clock(Protocol):
     async def sleep(self, duration_s: float) -> None:
         """Sleep for at least duration_s [s], and little longer."""
 
-    def hold(self, until_s: float) -> None:
-        """Keep the processor until then, monotonic [s]; at most hold_s."""
+    async def hold(self, until_s: float) -> None:
+        """Wait until then, monotonic [s], at most hold_s, without giving the processor away: other tasks run."""
 
 
 def thread_cpu_s() -> float:
@@ -64,11 +64,11 @@ class SystemClock:
         elif duration_s > 0:
             await _sleep_on_descriptor(duration_s)
 
-    def hold(self, until_s: float) -> None:
-        """Busy wait, at most HOLD_S."""
+    async def hold(self, until_s: float) -> None:
+        """Let the event loop turn without sleeping, at most HOLD_S."""
         until_s = min(until_s, time.monotonic() + HOLD_S)
-        while time.monotonic() < until_s:
-            pass
+        while time.monotonic() < until_s:  # noqa: ASYNC110 (what it waits for is the time)
+            await asyncio.sleep(0)
 
 
 async def _sleep_on_descriptor(duration_s: float) -> None:

@@ -36,6 +36,10 @@ log = structlog.get_logger("gripperd.modbus")
 GAP_CHARACTERS = 3.5
 """Silence before each request [characters]: Modbus over serial line, section 2.5.1.1."""
 
+LOOK_TURNS = 2
+"""Turns of the event loop right before the choice of the lane: one to see what has arrived, one to act on it. A stop
+that came while the last round was worked on goes first that way, not after one more transaction."""
+
 SLOW_REPLY_S = 0.010
 """With so long a usual wait for a reply, beside its bytes [s], an adapter's latency timer is suspected: FTDI's default
 holds a short reply back for up to 16 ms. An RG75 is taken to answer within a few milliseconds."""
@@ -137,7 +141,6 @@ class Bus:
         self._usual = {writes: UsualReply() for writes in (False, True)}
         self._replies_to_probe = 0
         self._last_byte_s = 0.0
-        self._silent_s = 0.0
         self._dirty = False
         self._next_open_s = 0.0
         self._trouble_logged = False
@@ -185,6 +188,8 @@ class Bus:
             return
         if self.is_open:
             await self._silence()
+            for _ in range(LOOK_TURNS):
+                await asyncio.sleep(0)
         lane = next(lane for lane in Lane if self._lanes[lane])
         job = self._lanes[lane].popleft()
         job.queued = False
@@ -260,11 +265,14 @@ class Bus:
                 resyncs = True
                 self.counters.resyncs += 1
                 gap_s = max(gap_s, self.limits.resync_quiet_s)
-            self._silent_s = min(self._last_byte_s + gap_s, give_up_s)
-            wait_s = self._silent_s - self._clock.monotonic() - self._clock.hold_s
+            silent_s = min(self._last_byte_s + gap_s, give_up_s)
+            wait_s = silent_s - self._clock.monotonic()
             if wait_s <= 0:
                 break
-            await self._clock.sleep(wait_s)
+            if wait_s > self._clock.hold_s:
+                await self._clock.sleep(wait_s - self._clock.hold_s)
+            else:
+                await self._clock.hold(silent_s)
         self._dirty = False
 
     async def _transact(self, job: Job) -> Result:
@@ -280,8 +288,6 @@ class Bus:
                 self.counters.quarantined += 1
                 return Result(Ending.QUARANTINED, Ending.QUARANTINED.value)
             request = requests[0]
-        self._clock.hold(self._silent_s)  # what could be prepared is prepared
-        now_s = self._clock.monotonic()
         answer = await self._send(request, job, now_s)
         assert self._exchange is not None
         if isinstance(answer, Reply) and not proven:

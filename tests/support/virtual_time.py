@@ -70,7 +70,7 @@ class VirtualClock:
         if duration_s > 0:
             await asyncio.sleep(max(duration_s, 1e-6))  # a shorter one would not move the clock
 
-    def hold(self, until_s: float) -> None:
+    async def hold(self, until_s: float) -> None:
         """There is nothing to hold: hold_s is 0."""
 
 
