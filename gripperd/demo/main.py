@@ -84,8 +84,8 @@ class Demo:
 
     async def follow_states(self, name: str) -> None:
         """Until cancelled."""
-        async for state in self.client.gripper(name).states():
-            self.board.take(state)
+        async for _ in self.board.follow(self.client.gripper(name)):
+            pass
 
     async def follow_mqtt(self, first: asyncio.Event) -> None:
         """Until cancelled."""

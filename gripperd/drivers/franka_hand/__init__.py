@@ -1,4 +1,4 @@
-"""Franka Hand over libfranka's gripper protocol: table (facts), wire, policy, tracking, call (pure), connection, driver."""
+"""Franka Hand over the gripper protocol of libfranka. Pure: table (facts), wire, policy, tracking, call."""
 
 from __future__ import annotations
 
