@@ -95,12 +95,11 @@ def test_a_hand_that_is_not_homed_is_inactive_and_has_no_range() -> None:
             assert not rig.hand.commands()
             reply = await rig.reply(Activate())
             assert "the jaws close and open fully" in reply.message
-            await asyncio.sleep(0.3)
-            assert rig.state.activation == "activating"
+            await rig.until(lambda: rig.state.activation is Activation.ACTIVATING, 0.3)
             rig.hand.width_m = rig.hand.max_width_m = 0.08
             rig.hand.answer()
             assert (await rig.outcome(reply)).outcome is Outcome.REACHED
-            assert rig.state.activation == "active"
+            await rig.until(lambda: rig.state.activation is Activation.ACTIVE, 0.1)
             info = rig.gripper.info()
             assert (info.opening_width_range_valid, info.max_opening_width_m) == (True, 0.08)
             assert rig.hand.commands() == [HOMING]

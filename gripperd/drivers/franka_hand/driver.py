@@ -1,8 +1,8 @@
 """The Franka Hand driver: commands to messages, states and answers to observations.
 
-An acquisition round is the wait for the next datagram; its stamp is that one's arrival. The hand answers a motion when it
-has ended, so "acknowledged" means here that the bytes were handed to the connection. A stop is acknowledged when the hand
-answered it and no motion is pending any more.
+An acquisition round is the wait for the next datagram; its stamp is that one's arrival. The hand answers a motion when
+it has ended, so "acknowledged" means here that the bytes were handed to the connection. A stop is acknowledged when the
+hand answered it and no motion is pending any more.
 """
 
 from __future__ import annotations

@@ -1,0 +1,64 @@
+"""`python -m tests.hil`: checks on a real gripper, with a person beside it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from gripperd.drivers.franka_hand.table import TCP_PORT
+from tests.hil.franka_hand import CHECKS
+from tests.hil.probe import Probe, ProbeError
+
+DESCRIPTION = """Checks on a real gripper. Each tells what it found; none judges. Nothing else may command the gripper.
+
+Before each check that moves the jaws you are asked. Keep your fingers and everything fragile away, and a hand on the
+robot's own emergency stop.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 1 where a check could not be made."""
+    options = _parser().parse_args(arguments)
+    try:
+        return asyncio.run(_run(options))
+    except ProbeError:
+        return 1
+    except KeyboardInterrupt:
+        return 1
+
+
+async def _run(options: argparse.Namespace) -> int:
+    failed = 0
+    async with Probe(options.address, options.port) as probe:
+        for number, check in enumerate(CHECKS, 1):
+            title = f"{number} of {len(CHECKS)}: {check.title}"
+            if check.moves and not options.yes and not await _agreed(title):
+                continue
+            try:
+                for _line in await check.run(probe):
+                    pass
+            except ProbeError:
+                failed += 1
+    return int(failed > 0)
+
+
+async def _agreed(title: str) -> bool:
+    answer = await asyncio.to_thread(input, f"{title}. THE JAWS WILL MOVE. Go on? [y/N] ")
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.hil", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("gripper", choices=("franka-hand",))
+    parser.add_argument("--address", required=True, help="of the robot's control")
+    parser.add_argument("--port", type=int, default=TCP_PORT, help="only simulators have another than %(default)s")
+    parser.add_argument("--yes", action="store_true", help="do not ask before the jaws move")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
