@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import socket
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -13,7 +14,7 @@ from gripperd.modbus.bus import BusLimits, Ending, Job, Lane, Result
 from gripperd.modbus.transaction import READ_INPUT, Request, read_registers, write_registers
 from tests.modbus.bench import SHAPES, STOP, UNIT, go, reply_to, wire
 from tests.support.sim_line import CHARACTER_S
-from tests.support.virtual_time import run_virtual
+from tests.support.virtual_time import VirtualTimeLoop, run_virtual
 
 
 def test_a_stop_behind_fifty_polls_and_commands_is_the_next_frame() -> None:
@@ -256,6 +257,39 @@ def test_a_stop_that_comes_in_the_gap_before_a_poll_goes_out_in_its_place() -> N
             stop = w.submit(Lane.STOP, (STOP,), tag=object())
             await asyncio.gather(poll, command, stop)
             assert [each.frame for each in w.line.seen[1:]] == [STOP.frame, go(1).frame, SHAPES[0].frame]
+
+    run_virtual(scenario())
+
+
+def test_a_stop_that_arrives_while_a_round_is_worked_on_goes_before_the_next_poll() -> None:
+    """Its bytes wait in a socket: the work took longer than the gap, so nothing has looked at sockets since."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        here, there = socket.socketpair()
+        async with wire() as w:
+            await w.ask()
+            stops: list[asyncio.Future[Result]] = []
+            polls: list[asyncio.Future[Result]] = []
+
+            def arrived() -> None:
+                here.recv(1)
+                stops.append(w.submit(Lane.STOP, (STOP,), tag=object()))
+
+            def work(result: Result) -> None:
+                loop.advance(0.001)
+                there.send(b"!")
+                polls.append(w.submit(Lane.POLL, SHAPES))
+
+            loop.add_reader(here, arrived)
+            w.bus.submit(Lane.POLL, Job(lambda: SHAPES, work))
+            await asyncio.sleep(0.05)
+            assert [seen.frame == STOP.frame for seen in w.line.seen] == [False, False, True, False]
+            await asyncio.gather(*stops, *polls)
+            loop.remove_reader(here)
+        here.close()
+        there.close()
 
     run_virtual(scenario())
 

@@ -42,9 +42,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self._now_s = START_S
-        super().__init__(_JumpingSelector(self._jump))
+        super().__init__(_JumpingSelector(self.advance))
 
-    def _jump(self, duration_s: float) -> None:
+    def advance(self, duration_s: float) -> None:
+        """Time passes [s]; called from a callback, that one took so long."""
         self._now_s += max(0.0, duration_s)
 
     def time(self) -> float:
