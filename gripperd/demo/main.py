@@ -23,7 +23,7 @@ from gripperd.client import Client
 from gripperd.contract import ConnectionLostError, GripperdError
 from gripperd.demo.broker import DemoBroker, demo_broker
 from gripperd.demo.children import DemoError, child, tail
-from gripperd.demo.grippers import GRIPPERS, DemoGripper
+from gripperd.demo.grippers import GRIPPERS, DemoGripper, free_address
 from gripperd.demo.world import World
 from gripperd.watch import Board, Rate, live_renderable
 
@@ -132,17 +132,18 @@ class Demo:
 @contextlib.asynccontextmanager
 async def _running(folder: Path, grippers: Sequence[DemoGripper]) -> AsyncIterator[Demo]:
     """Simulators, broker and daemon for the time of the block."""
+    address = free_address()
     async with contextlib.AsyncExitStack() as parts:
         for each in grippers:
-            print(f"starting {each.title}", flush=True)
-            log = folder / f"{each.name}.log"
-            simulator = child(f"simulator of {each.name}", each.command(folder), log, lambda told: "ready" in told)
+            print(f"starting {each.title.format(address=address)}", flush=True)
+            log, command = folder / f"{each.name}.log", each.command(folder, address)
+            simulator = child(f"simulator of {each.name}", command, log, lambda told: "ready" in told)
             await parts.enter_async_context(simulator)
         broker = await parts.enter_async_context(demo_broker(folder))
         print(f"starting {broker.name} on {broker.host}:{broker.port}", flush=True)
         config = folder / "gripperd.toml"
         text = _CONFIG + "".join(each.config for each in grippers)
-        config.write_text(text.format(folder=folder, host=broker.host, port=broker.port))
+        config.write_text(text.format(folder=folder, address=address, host=broker.host, port=broker.port))
         daemon = [sys.executable, "-m", "gripperd", "run", "--config", str(config)]
         print("starting gripperd", flush=True)
         await parts.enter_async_context(child("gripperd", daemon, folder / "daemon.log", lambda told: "ready" in told))

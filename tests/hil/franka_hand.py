@@ -116,9 +116,8 @@ async def _newer(probe: Probe) -> Sequence[str]:
     for name, payload in newer:
         call = await _to_and_fro(probe, 1)
         second = probe.send(payload)
-        found.append(
-            f"a {name} while one is pending: the second {await probe.answer(second)}; the first {await probe.answer(call)}"
-        )
+        answers = f"the second {await probe.answer(second)}; the first {await probe.answer(call)}"
+        found.append(f"a {name} while one is pending: {answers}")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import cast
 
 from gripperd.drivers.franka_hand.connection import ConnectError, Link, Receiver
 from gripperd.drivers.franka_hand.table import TCP_PORT
@@ -29,18 +30,18 @@ class SocketDialer:
             async with asyncio.timeout(timeout_s):
                 await loop.create_connection(lambda: link.stream, self.address, self._port, family=socket.AF_INET)
             await loop.create_datagram_endpoint(lambda: link.states, ("0.0.0.0", 0))
-        except TimeoutError:
+        except BaseException as error:  # also when cancelled: nothing may stay open
             link.close()
-            text = f"no answer from {self.address}:{self._port} within {timeout_s} s: is the robot on, and in this net?"
-            raise ConnectError(text) from None
-        except OSError as error:
-            link.close()
-            raise ConnectError(_explain(self.address, self._port, error)) from error
+            if isinstance(error, OSError):  # TimeoutError is one
+                raise ConnectError(_explain(self.address, self._port, timeout_s, error)) from error
+            raise
         link.udp_port = link.states.port()
         return link
 
 
-def _explain(address: str, port: int, error: OSError) -> str:
+def _explain(address: str, port: int, timeout_s: float, error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer from {address}:{port} within {timeout_s} s: is the robot on, and in this net?"
     if isinstance(error, ConnectionRefusedError):
         return f"{address}:{port} refuses connections: mount the hand, select it in Desk, and activate FCI"
     if isinstance(error, socket.gaierror):
@@ -126,8 +127,7 @@ class _States(asyncio.DatagramProtocol):
         return number
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self.transport = transport
+        self.transport = cast(asyncio.DatagramTransport, transport)  # Python 3.11's is none by its type
 
     def datagram_received(self, data: bytes, address: tuple[str, int]) -> None:
         if self.silent:
