@@ -138,7 +138,8 @@ async def watch(
 
     async def follow(name: str) -> None:
         nonlocal left
-        async for state in board.follow(client.gripper(name), rate_hz):
+        gripper = client.gripper(name)
+        async for state in board.follow(gripper, rate_hz) if tell is None else gripper.states(rate_hz):
             if enough.is_set():
                 return
             if tell is not None:
