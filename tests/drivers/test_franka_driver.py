@@ -530,3 +530,79 @@ def test_tries_to_connect_get_rarer_and_never_end() -> None:
         assert rig.now_s() - begin_s < limit_s
 
     run_virtual(main())
+
+
+def test_states_that_lag_behind_the_answer_are_given_time() -> None:
+    """How fresh the width in a datagram is, is not known; an answer must not be contradicted by an older state."""
+
+    async def main() -> None:
+        async with HandRig() as rig:
+            await rig.up()
+            reply = await rig.reply(Move(opening_width_m=0.04))
+            await asyncio.sleep(0.3)
+            rig.hand.answer()
+            await asyncio.sleep(0.15)
+            rig.hand.width_m = 0.04
+            assert (await rig.outcome(reply)).outcome is Outcome.REACHED
+            reply = await rig.reply(Grip())
+            await asyncio.sleep(0.3)
+            rig.hand.width_m = 0.03
+            rig.hand.answer()
+            await asyncio.sleep(0.15)
+            rig.hand.grasped = True
+            outcome = await rig.outcome(reply)
+            assert (outcome.outcome, outcome.grasp_state) == (Outcome.CONTACT, GraspState.HOLDING)
+
+    run_virtual(main())
+
+
+def test_a_success_that_the_width_contradicts_is_not_called_reached() -> None:
+    async def main() -> None:
+        async with HandRig() as rig:
+            await rig.up()
+            reply = await rig.reply(Move(opening_width_m=0.04))
+            await asyncio.sleep(0.3)
+            rig.hand.answer()
+            outcome = await rig.outcome(reply)
+            assert outcome.outcome is Outcome.STALLED
+            assert "reports success, and its width is 0.0800 m" in outcome.message
+
+    run_virtual(main())
+
+
+def test_a_stop_ends_with_a_standstill_not_with_its_answer() -> None:
+    """Row 3: the fingers can go on for a while."""
+
+    async def main() -> None:
+        async with HandRig() as rig:
+            await rig.up()
+            await rig.reply(Move(opening_width_m=0.0))
+            await asyncio.sleep(0.3)
+            rig.hand.width_m = 0.05
+            reply = await rig.stop()
+            assert reply.ok
+            for _ in range(5):
+                rig.hand.width_m -= 0.002
+                await asyncio.sleep(0.1)
+                assert rig.gripper.ledger.outcome(reply.command_seq) is None
+            outcome = await rig.outcome(reply)
+            assert (outcome.outcome, round(outcome.opening_width_m, 4)) == (Outcome.STOPPED, 0.04)
+
+    run_virtual(main())
+
+
+def test_nothing_is_known_of_a_hand_whose_connection_was_lost() -> None:
+    """It may be another one when it is back."""
+
+    async def main() -> None:
+        async with HandRig() as rig:
+            await rig.up()
+            assert rig.gripper.info().opening_width_range_valid
+            rig.hand.reachable = False
+            assert rig.hand.receiver is not None
+            rig.hand.receiver.ended("reset")
+            await asyncio.sleep(0.01)
+            assert not rig.gripper.info().opening_width_range_valid
+            assert not rig.state.opening_width_valid
+
+    run_virtual(main())

@@ -276,12 +276,15 @@ class FrankaHandDriver:
     def poll(self, began: Callable[[], bool], ended: Callable[[Observation | None, str], None]) -> None:
         """Wait for the next datagram."""
         self._poll_began, self._poll_ended = began, ended
+        if not self._hand.ready:
+            self._end_poll(None, self._hand.trouble)
+            return
         self._poll_alarm = asyncio.get_running_loop().call_later(self.config.state_timeout_s, self._poll_failed)
 
     def _poll_failed(self) -> None:
         limit_s, hand = self.config.state_timeout_s, self._hand
         silent = f"no state datagram of {self.config.address} within {limit_s} s" if self._seen else hand.trouble
-        self._end_poll(None, silent if hand.ready else hand.trouble)
+        self._end_poll(None, silent)
 
     def _end_poll(self, observation: Observation | None, text: str) -> None:
         ended, self._poll_ended = self._poll_ended, None

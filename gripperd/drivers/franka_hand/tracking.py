@@ -20,6 +20,8 @@ SETTLING_STATES = 3
 """States that may still contradict the answer: 0.3 s at most."""
 TOLERANCE_M = 0.001
 """A width this near to the target is the target [m]. [?]"""
+STILL_S = 0.05
+"""A standstill takes at least this long [s]: two datagrams can be 12 ms apart, and tell the same measurement."""
 UNSENT_LIMIT_S = 5.0
 """A command of two steps whose second one was never sent is given up after this time [s]."""
 
@@ -161,11 +163,11 @@ class HomingTracker(CommandTracker):
 
 
 class StopTracker:
-    """Standstill: a state behind the acknowledgement with the same width as another one behind it."""
+    """Standstill: the width has not changed for `STILL_S`, in states behind the acknowledgement."""
 
     def __init__(self) -> None:
         self._acknowledged_s: float | None = None
-        self._states = 0
+        self._still: tuple[float, float] | None = None
 
     def sent(self, now_s: float, acknowledged: bool) -> None:
         """See Tracker."""
@@ -176,7 +178,8 @@ class StopTracker:
         seen = seen_of(observation)
         if self._acknowledged_s is None or began_s < self._acknowledged_s or seen.pending:
             return UNCHANGED
-        self._states += 1
-        if self._states == 1 or seen.moved:
+        width_m = seen.state.width_m
+        if self._still is None or abs(width_m - self._still[1]) > MOVED_M:
+            self._still = began_s, width_m
             return TAKEN_UP
-        return ended(Outcome.STOPPED)
+        return ended(Outcome.STOPPED) if began_s - self._still[0] >= STILL_S else TAKEN_UP
