@@ -581,9 +581,9 @@ def test_a_stop_ends_with_a_standstill_not_with_its_answer() -> None:
             rig.hand.width_m = 0.05
             reply = await rig.stop()
             assert reply.ok
-            for _ in range(5):
-                rig.hand.width_m -= 0.002
-                await asyncio.sleep(0.1)
+            for _ in range(50):
+                rig.hand.width_m -= 0.0002
+                await asyncio.sleep(0.01)
                 assert rig.gripper.ledger.outcome(reply.command_seq) is None
             outcome = await rig.outcome(reply)
             assert (outcome.outcome, round(outcome.opening_width_m, 4)) == (Outcome.STOPPED, 0.04)
