@@ -119,13 +119,14 @@ class Demo:
                 raise  # there is no daemon any more: no further step can tell anything
             except (GripperdError, TimeoutError) as error:
                 told = f"failed: {str(error) or 'no end in time'}"
-            self.results.append((step.title, told, step.expected))
+            title = step.title if len(self.grippers) == 1 else f"{which.name}: {step.title}"
+            self.results.append((title, told, step.expected))
             good = good and told == step.expected
             if not tell:
                 await asyncio.sleep(STEP_PAUSE_S)
             else:
                 verdict = "as expected" if told == step.expected else f"EXPECTED {step.expected}"
-                print(f"  {step.title:24} {told:20} {verdict}", flush=True)
+                print(f"  {title:36} {told:20} {verdict}", flush=True)
         return good
 
 
