@@ -261,3 +261,24 @@ def test_a_stop_for_a_device_that_hears_and_is_not_heard_reaches_it_after_one_lo
             assert stops[0].t_s - asked_s < 0.02
 
     run_virtual(scenario())
+
+
+def test_a_device_that_restarts_between_two_slow_rounds_is_looked_at_before_a_stop_and_before_a_motion() -> None:
+    """The last round was good, and is longer ago than a restart takes."""
+
+    async def scenario() -> None:
+        async with Rig(poll_rate_hz=1.0, moving_poll_rate_hz=50.0, link_down_after_s=3.0) as rig:
+            for ask in (rig.stop, lambda: rig.reply(Move(opening_width_m=0.02))):
+                await rig.activate()
+                sweeps, rounds = len(rig.sweeps()), len(rig.states)
+                await rig.until(lambda rounds=rounds: len(rig.states) > rounds)  # type: ignore[misc]
+                rig.device.power_cycle(rig.now_s(), off_s=0.4)
+                await asyncio.sleep(0.7)
+                assert len(rig.states) == rounds + 1, "no round since"
+                reply = await ask()
+                assert reply.ok is (ask == rig.stop)
+                await asyncio.sleep(2.0)
+                assert len(rig.sweeps()) == sweeps
+                assert rig.state.activation is Activation.INACTIVE
+
+    run_virtual(scenario())

@@ -37,6 +37,7 @@ from gripperd.drivers.jodell.table import (
     RELEASE_OPENING,
     RESET,
     RESET_PAUSE_S,
+    RESTART_S,
     STA_ACTIVATING,
     STA_ACTIVE,
     Model,
@@ -90,6 +91,7 @@ class JodellDriver:
             word: (write_registers(unit, CONTROL, (word,)),) for word in (RESET, ENABLE)
         }
         self.heard_s = -math.inf
+        self.restart_s = RESTART_S
         self._status: Status | None = None
         self._registers: tuple[int, ...] = ()
         self._sent: _Write | None = None
