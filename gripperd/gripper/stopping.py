@@ -67,6 +67,7 @@ class Stopper:
         self._repeat_alarm: asyncio.TimerHandle | None = None
         self._looking = False
         self._look_asked_s = 0.0
+        self._blind = False
         clear.set()
 
     def raise_stop(self) -> asyncio.Future[CommandReply]:
@@ -89,12 +90,12 @@ class Stopper:
 
     def round_ended(self) -> None:
         """A round brought a valid status: what waited for it can be decided now."""
-        if self._core.driver.stop_misread() and self._last is not None and self._last not in self._undelivered:
-            self._last.asked_s = self._core.clock.monotonic()
-            self._undelivered.append(self._last)  # as its status wants it now; it was answered long ago
         self._seen()
 
     def _seen(self) -> None:
+        if self._core.driver.stop_misread() and self._last is not None and self._last not in self._undelivered:
+            self._last.asked_s = self._core.clock.monotonic()
+            self._undelivered.append(self._last)  # as its status wants it now; it was answered long ago
         if not self._undelivered:
             return
         if self._core.driver.stop_kind() is StopKind.NOTHING:
@@ -142,12 +143,16 @@ class Stopper:
         if self._undelivered and not waits and core.driver.stop_kind() is StopKind.WRITE:
             if self._may_go():
                 core.driver.stop(self._began, self._ended)
-            elif not self._looking:
-                self._looking, self._look_asked_s = True, core.clock.monotonic()
-                core.driver.look(self._looked)
+            else:
+                self._look()
         if not self._undelivered:
             self._clear.set()
         core.wake.set()
+
+    def _look(self) -> None:
+        if not self._looking:
+            self._looking, self._look_asked_s = True, self._core.clock.monotonic()
+            self._core.driver.look(self._looked)
 
     def _tried(self) -> bool:
         """Whether a stop that is not delivered yet was sent: no command followed it, so a device that hears has it."""
@@ -165,6 +170,7 @@ class Stopper:
         if not self._may_go():
             return False
         core = self._core
+        self._blind = self._undelivered[-1].sight is _Sight.BLIND
         self._in_flight = list(self._undelivered)
         for stop in self._in_flight:
             stop.tried, stop.sight = True, _Sight.NONE
@@ -181,6 +187,8 @@ class Stopper:
         self._in_flight = []
         if ack.kind is AckKind.ACKNOWLEDGED:
             self._acknowledged(stops)
+            if self._blind:  # it is heard again: did it take the stop for an enable?
+                self._look()
         elif ack.kind in (AckKind.SILENT, AckKind.UNPROVEN, AckKind.REFUSED):
             self._repeat_later()
         elif ack.kind is AckKind.LINK:

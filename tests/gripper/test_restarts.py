@@ -14,6 +14,7 @@ from gripperd.contract import Activation, Code, Link, Outcome
 from gripperd.contract.requests import Activate, Deactivate, Grip, Move, Open, Release
 from gripperd.modbus.bus import Job, Lane
 from gripperd.modbus.transaction import read_registers
+from gripperd_sim.history import Kind
 from gripperd_sim.rg75 import Rg75Options
 from tests.support.rig import Rig
 from tests.support.virtual_time import run_virtual
@@ -280,5 +281,24 @@ def test_a_device_that_restarts_between_two_slow_rounds_is_looked_at_before_a_st
                 await asyncio.sleep(2.0)
                 assert len(rig.sweeps()) == sweeps
                 assert rig.state.activation is Activation.INACTIVE
+
+    run_virtual(scenario())
+
+
+def test_a_restart_that_ends_between_the_look_and_the_stop_moves_the_jaws_for_milliseconds_only() -> None:
+    """The one stop that goes out although nothing was seen; its acknowledgement is followed by a look at once."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            rig.device.power_cycle(rig.now_s(), off_s=0.33)
+            await asyncio.sleep(0.327)
+            await rig.stop()
+            await asyncio.sleep(1.0)
+            began = rig.device.history.of(Kind.ACTIVATION)
+            assert [each.fields["stage"] for each in began[-2:]] == ["homing", "inactive"]
+            took_s = began[-1].t_s - began[-2].t_s
+            assert took_s < 0.008, "the word that cancels is 6 ms behind, and taken up as late as the one before"
+            assert rig.state.activation is Activation.INACTIVE
 
     run_virtual(scenario())
