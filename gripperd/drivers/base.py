@@ -202,9 +202,13 @@ class Wire(Protocol):
 
 
 class Driver(Protocol):
-    """One device on one wire. heard_s: when it was asked what it answered to last, monotonic [s]; -inf: never."""
+    """One device on one wire. heard_s: when it was asked what it answered to last, monotonic [s]; -inf: never.
+    restart_s: how fast it can restart [s], so that what it said longer ago need not be true of it any more; inf where
+    no word could be taken for another after a restart.
+    """
 
     heard_s: float
+    restart_s: float
 
     @property
     def wire(self) -> Wire | None:

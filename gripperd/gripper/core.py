@@ -39,6 +39,11 @@ class Core:
         """The configured name."""
         return self.driver.config.name
 
+    @property
+    def known(self) -> bool:
+        """Whether the last round was good, and so short ago that the device cannot have restarted since."""
+        return self.fresh and self.clock.monotonic() - self.driver.heard_s < self.driver.restart_s
+
     async def next_round(self) -> None:
         """Wait for the end of the next round, good or not. While the link is up or just lost it comes soon."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

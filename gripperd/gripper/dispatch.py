@@ -123,8 +123,11 @@ class Dispatcher:
 
     async def _send(self, queued: _Queued) -> None:
         """Wait for a valid round, look once more whether the command may be sent, and send it."""
-        while not self._core.fresh and self._core.link is Link.UP and not queued.fenced:
-            await self._core.next_round()
+        core = self._core
+        if not core.known and core.link is Link.UP and not queued.fenced:
+            await core.next_round()
+        while not core.fresh and core.link is Link.UP and not queued.fenced:
+            await core.next_round()
         if queued.fenced:
             queued.answer(self._core.reply(Code.FENCED, FENCED))
         if queued.reply.done():
@@ -132,7 +135,6 @@ class Dispatcher:
         if (refused := self._refusal(queued.command)) is not None:
             queued.answer(refused)
             return
-        core = self._core
         plan = core.driver.plan(queued.command, core.before())
         current = core.ledger.current
         same = plan.continues and current is not None and current.open and current.verb is queued.command.verb

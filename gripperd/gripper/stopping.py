@@ -5,8 +5,8 @@ Rules
    no queue that can be full, writes no file and logs nothing.
 2. A stop never moves. What has to be written depends on the activation, and is decided at the moment of sending; where
    it is not known, the status is read first. A device that may have restarted since its last status would take a stop
-   for an enable: where the last round failed, and before every repetition, it is looked at. A stop that was never sent
-   goes out also if nothing is seen, since a device that is not heard may still hear.
+   for an enable: where the last round failed or is long ago, and before every repetition, it is looked at. If nothing
+   is seen, the first of all undelivered stops goes out all the same, since a device that is not heard may still hear.
 3. It is repeated until it is acknowledged, until it is older than `stop_lifetime_s`, or until a status shows that
    there is nothing to stop. A lost link only makes it wait.
 4. Its answer comes after the acknowledgement, or after `stop_confirm_limit_s` with not_confirmed.
@@ -48,11 +48,6 @@ class _Stop:
     alarm: asyncio.TimerHandle | None = None
     tried: bool = False
 
-    @property
-    def may_go(self) -> bool:
-        """Whether it may be sent now."""
-        return self.sight is _Sight.SEEN or (self.sight is _Sight.BLIND and not self.tried)
-
     def answer(self, reply: CommandReply) -> None:
         if not self.reply.done():
             self.reply.set_result(reply)
@@ -71,13 +66,15 @@ class Stopper:
         self._last: _Stop | None = None
         self._repeat_alarm: asyncio.TimerHandle | None = None
         self._looking = False
+        self._look_asked_s = 0.0
+        self._blind = False
         clear.set()
 
     def raise_stop(self) -> asyncio.Future[CommandReply]:
         """Stop this gripper. The future has the reply."""
         core, loop = self._core, asyncio.get_running_loop()
         self._dispatcher.fence()
-        sight = _Sight.SEEN if core.fresh else _Sight.NONE
+        sight = _Sight.SEEN if core.known else _Sight.NONE
         stop = _Stop(core.ledger.number(Verb.STOP), loop.create_future(), core.clock.monotonic(), sight)
         if core.link is Link.UP and not self._undelivered and core.driver.stop_kind() is StopKind.NOTHING:
             self._nothing_to_stop(stop)
@@ -93,12 +90,12 @@ class Stopper:
 
     def round_ended(self) -> None:
         """A round brought a valid status: what waited for it can be decided now."""
-        if self._core.driver.stop_misread() and self._last is not None and self._last not in self._undelivered:
-            self._last.asked_s = self._core.clock.monotonic()
-            self._undelivered.append(self._last)  # as its status wants it now; it was answered long ago
         self._seen()
 
     def _seen(self) -> None:
+        if self._core.driver.stop_misread() and self._last is not None and self._last not in self._undelivered:
+            self._last.asked_s = self._core.clock.monotonic()
+            self._undelivered.append(self._last)  # as its status wants it now; it was answered long ago
         if not self._undelivered:
             return
         if self._core.driver.stop_kind() is StopKind.NOTHING:
@@ -116,9 +113,10 @@ class Stopper:
             self._seen()
         elif self._undelivered:
             newest = self._undelivered[-1]
-            newest.sight = _Sight.BLIND
-            if newest.tried:
+            if self._tried():
                 self._repeat_later()
+            if self._tried() or newest.asked_s <= self._look_asked_s:  # an older look tells nothing of now
+                newest.sight = _Sight.BLIND
             self._deliver()
 
     def link_lost(self) -> None:
@@ -143,20 +141,36 @@ class Stopper:
             self._end_replaced(Outcome.UNCONFIRMED, f"a stop ({stop.record.seq}) was sent, and never acknowledged")
         waits = self._repeat_alarm is not None or self._in_flight  # polls must get their turn between two attempts
         if self._undelivered and not waits and core.driver.stop_kind() is StopKind.WRITE:
-            if self._undelivered[-1].may_go:
+            if self._may_go():
                 core.driver.stop(self._began, self._ended)
-            elif not self._looking:
-                self._looking = True
-                core.driver.look(self._looked)
+            else:
+                self._look()
         if not self._undelivered:
             self._clear.set()
         core.wake.set()
 
+    def _look(self) -> None:
+        if not self._looking:
+            self._looking, self._look_asked_s = True, self._core.clock.monotonic()
+            self._core.driver.look(self._looked)
+
+    def _tried(self) -> bool:
+        """Whether a stop that is not delivered yet was sent: no command followed it, so a device that hears has it."""
+        return any(stop.tried for stop in self._undelivered)
+
+    def _may_go(self) -> bool:
+        """Whether the newest stop may be sent now."""
+        if not self._undelivered:
+            return False
+        sight = self._undelivered[-1].sight
+        return sight is _Sight.SEEN or (sight is _Sight.BLIND and not self._tried())
+
     def _began(self) -> bool:
         """The wire is about to send the stop."""
-        if not self._undelivered or not self._undelivered[-1].may_go:
+        if not self._may_go():
             return False
         core = self._core
+        self._blind = self._undelivered[-1].sight is _Sight.BLIND
         self._in_flight = list(self._undelivered)
         for stop in self._in_flight:
             stop.tried, stop.sight = True, _Sight.NONE
@@ -173,6 +187,8 @@ class Stopper:
         self._in_flight = []
         if ack.kind is AckKind.ACKNOWLEDGED:
             self._acknowledged(stops)
+            if self._blind:  # it is heard again: did it take the stop for an enable?
+                self._look()
         elif ack.kind in (AckKind.SILENT, AckKind.UNPROVEN, AckKind.REFUSED):
             self._repeat_later()
         elif ack.kind is AckKind.LINK:
@@ -224,6 +240,7 @@ class Stopper:
             self._delivered.remove(stop)
         if len(self._undelivered) > 1 and self._undelivered[0] is stop:
             self._undelivered.pop(0)  # a newer one is being repeated, which does for both
+            self._undelivered[0].tried |= stop.tried
 
     def _finish(self, stop: _Stop, outcome: Outcome, message: str, measured: Measured = NOT_MEASURED) -> None:
         if outcome is not Outcome.LINK_LOST and stop.alarm is not None:

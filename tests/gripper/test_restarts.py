@@ -14,6 +14,7 @@ from gripperd.contract import Activation, Code, Link, Outcome
 from gripperd.contract.requests import Activate, Deactivate, Grip, Move, Open, Release
 from gripperd.modbus.bus import Job, Lane
 from gripperd.modbus.transaction import read_registers
+from gripperd_sim.history import Kind
 from gripperd_sim.rg75 import Rg75Options
 from tests.support.rig import Rig
 from tests.support.virtual_time import run_virtual
@@ -259,5 +260,45 @@ def test_a_stop_for_a_device_that_hears_and_is_not_heard_reaches_it_after_one_lo
             stops = [write for write in rig.writes() if write.fields["values"] == (1,) and write.t_s > asked_s]
             assert len(stops) == 1
             assert stops[0].t_s - asked_s < 0.02
+
+    run_virtual(scenario())
+
+
+def test_a_device_that_restarts_between_two_slow_rounds_is_looked_at_before_a_stop_and_before_a_motion() -> None:
+    """The last round was good, and is longer ago than a restart takes."""
+
+    async def scenario() -> None:
+        async with Rig(poll_rate_hz=1.0, moving_poll_rate_hz=50.0, link_down_after_s=3.0) as rig:
+            for ask in (rig.stop, lambda: rig.reply(Move(opening_width_m=0.02))):
+                await rig.activate()
+                sweeps, rounds = len(rig.sweeps()), len(rig.states)
+                await rig.until(lambda rounds=rounds: len(rig.states) > rounds)  # type: ignore[misc]
+                rig.device.power_cycle(rig.now_s(), off_s=0.4)
+                await asyncio.sleep(0.7)
+                assert len(rig.states) == rounds + 1, "no round since"
+                reply = await ask()
+                assert reply.ok is (ask == rig.stop)
+                await asyncio.sleep(2.0)
+                assert len(rig.sweeps()) == sweeps
+                assert rig.state.activation is Activation.INACTIVE
+
+    run_virtual(scenario())
+
+
+def test_a_restart_that_ends_between_the_look_and_the_stop_moves_the_jaws_for_milliseconds_only() -> None:
+    """The one stop that goes out although nothing was seen; its acknowledgement is followed by a look at once."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            rig.device.power_cycle(rig.now_s(), off_s=0.33)
+            await asyncio.sleep(0.327)
+            await rig.stop()
+            await asyncio.sleep(1.0)
+            began = rig.device.history.of(Kind.ACTIVATION)
+            assert [each.fields["stage"] for each in began[-2:]] == ["homing", "inactive"]
+            took_s = began[-1].t_s - began[-2].t_s
+            assert took_s < 0.008, "the word that cancels is 6 ms behind, and taken up as late as the one before"
+            assert rig.state.activation is Activation.INACTIVE
 
     run_virtual(scenario())

@@ -56,7 +56,7 @@ def test_the_checks_see_a_command_that_passes_a_stop(monkeypatch: pytest.MonkeyP
 
 def test_the_checks_see_a_sweep_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop that takes the last status for granted."""
-    monkeypatch.setattr("gripperd.gripper.stopping._Stop.may_go", True)
+    monkeypatch.setattr(Stopper, "_may_go", lambda stopper: bool(stopper._undelivered))
     with pytest.raises(AssertionError, match="homings"):
         replay(_scenario("quick_restart"))
 

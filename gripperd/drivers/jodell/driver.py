@@ -37,6 +37,7 @@ from gripperd.drivers.jodell.table import (
     RELEASE_OPENING,
     RESET,
     RESET_PAUSE_S,
+    RESTART_S,
     STA_ACTIVATING,
     STA_ACTIVE,
     Model,
@@ -90,6 +91,7 @@ class JodellDriver:
             word: (write_registers(unit, CONTROL, (word,)),) for word in (RESET, ENABLE)
         }
         self.heard_s = -math.inf
+        self.restart_s = RESTART_S
         self._status: Status | None = None
         self._registers: tuple[int, ...] = ()
         self._sent: _Write | None = None
@@ -249,7 +251,7 @@ class JodellDriver:
         """Contract section 8.1: a stop never moves, so an inactive gripper gets none."""
         if self._status is None:
             return StopKind.ASK_FIRST
-        if not self._status.enabled and self._word not in (ENABLE, RELEASE_OPENING):
+        if not self._status.enabled and self._word not in (ENABLE, RELEASE_OPENING) and not self.stop_misread():
             return StopKind.NOTHING
         return StopKind.WRITE
 
@@ -275,11 +277,14 @@ class JodellDriver:
         self._stop_ended(_ack(result))
 
     def stop_misread(self) -> bool:
-        """The last word was the stop of an active device, and the device activates: it was restarted meanwhile, and
-        took the stop for an enable.
+        """The last word was the stop of an active device, and the device activates, or is inactive and will: it was
+        restarted meanwhile, and takes the stop for an enable.
         """
         status = self._status
-        return self._stopped_last and status is not None and status.activation == STA_ACTIVATING
+        if status is None or not self._stopped_last:
+            return False
+        just_sent = 0.0 <= self.heard_s - self._word_sent_s < self.config.take_up_limit_s
+        return status.activation == STA_ACTIVATING or (just_sent and status.activation != STA_ACTIVE)
 
     def track_stop(self, before: Before) -> Tracker:
         """Follow the stop that was just sent."""

@@ -60,6 +60,8 @@ FAULT_ENDS: Final = FAULT_BLOCKS | 0x02
 """Faults that end a running command when they appear."""
 FAULT_NEEDS_ACTIVATION: Final = 0x01
 
+RESTART_S: Final = 0.2
+"""A device that was off and answers again took at least this long [s]. [I]"""
 RESET_PAUSE_S: Final = 0.1
 """Between reset and enable [s]. [C] S1 S5 S10"""
 
