@@ -20,7 +20,7 @@ MOVE, GRASP, STOP, HOMING = Command.MOVE, Command.GRASP, Command.STOP, Command.H
 
 
 def test_states_come_as_the_datagrams_do_with_their_arrival_as_stamp() -> None:
-    """Row 22: 15 Hz at most, and none of them twice."""
+    """Rows 21, 22: 15 Hz at most, and none of them twice; nobody waits for one."""
 
     async def main() -> None:
         async with HandRig() as rig:
@@ -108,7 +108,7 @@ def test_a_hand_that_is_not_homed_is_inactive_and_has_no_range() -> None:
 
 
 def test_a_hand_that_is_homed_is_adopted_and_not_homed_again() -> None:
-    """Row 29, 32: a program that homes at its start drops what is held."""
+    """Rows 29, 32: a program that homes at its start drops what is held."""
 
     async def main() -> None:
         async with HandRig(ScriptedHand(width_m=0.03, grasped=True)) as rig:
@@ -124,7 +124,7 @@ def test_a_hand_that_is_homed_is_adopted_and_not_homed_again() -> None:
 
 
 def test_a_move_is_executing_while_the_width_changes_and_reached_with_the_answer() -> None:
-    """Row 6: the answer comes when the motion has ended; the reply does not wait for it."""
+    """Rows 6, 23: the answer comes when the motion has ended; the reply does not wait for it."""
 
     async def main() -> None:
         async with HandRig() as rig:
@@ -519,9 +519,9 @@ def test_tries_to_connect_get_rarer_and_never_end() -> None:
     async def main() -> None:
         async with HandRig(ScriptedHand(greets=False)) as rig:
             await asyncio.sleep(60.0)
-            assert 15 <= rig.hand.connects <= 25
+            assert 38 <= rig.hand.connects <= 42
             rig.hand.greets = True
-            await within_s(rig, 4.0)
+            await within_s(rig, 1.7)
             assert rig.hand.closed == rig.hand.connects - 1
 
     async def within_s(rig: HandRig, limit_s: float) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import sys
 from collections.abc import Sequence
+
+import structlog
 
 from gripperd.drivers.franka_hand.table import TCP_PORT
 from tests.hil.franka_hand import CHECKS
@@ -21,12 +24,14 @@ robot's own emergency stop.
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 1 where a check could not be made."""
     options = _parser().parse_args(arguments)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     try:
         return asyncio.run(_run(options))
-    except ProbeError:
-        return 1
+    except ProbeError as error:
+        _say(f"{options.address}: {error}")
     except KeyboardInterrupt:
-        return 1
+        _say("ended")
+    return 1
 
 
 async def _run(options: argparse.Namespace) -> int:
@@ -35,13 +40,21 @@ async def _run(options: argparse.Namespace) -> int:
         for number, check in enumerate(CHECKS, 1):
             title = f"{number} of {len(CHECKS)}: {check.title}"
             if check.moves and not options.yes and not await _agreed(title):
+                _say(f"{title}\n    left out")
                 continue
+            _say(title)
             try:
-                for _line in await check.run(probe):
-                    pass
-            except ProbeError:
+                for line in await check.run(probe):
+                    _say(f"    {line}")
+            except ProbeError as error:
                 failed += 1
+                _say(f"    could not be made: {error}")
     return int(failed > 0)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 async def _agreed(title: str) -> bool:

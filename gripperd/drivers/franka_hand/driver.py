@@ -45,6 +45,8 @@ from gripperd.drivers.franka_hand.tracking import (
 )
 from gripperd.drivers.franka_hand.wire import GraspRequest, HomingRequest, MoveRequest, Payload, State
 
+REOPEN_MAX_S = 0.5
+"""Longest pause between two tries to connect [s], unless a longer one is configured."""
 EPSILON_INNER_M = 0.005
 """Lower half of the grasp's band around a width of 0 [m]: any value above 0 takes everything down to closed jaws."""
 
@@ -68,7 +70,7 @@ class HandConfig(GripperConfig):
     connect_timeout_s: float = Field(1.0, gt=0, le=30)
     """Longest time to connect, and to be answered [s]."""
     reopen_delay_s: float = Field(0.2, gt=0, le=60)
-    """Pause between two tries to connect [s]; doubled each time, up to ten times as long."""
+    """Pause between two tries to connect [s]; doubled each time, up to 0.5 s."""
     max_speed_m_s: float = Field(MAX_SPEED_M_S, gt=0, le=1)
     """Change of the width at relative_speed 1 [m/s]."""
     min_force_n: float = Field(MIN_FORCE_N, ge=0)
@@ -97,8 +99,9 @@ class FrankaHandDriver:
     def __init__(self, config: HandConfig, dialer: Dialer, clock: Clock) -> None:
         self.config = config
         self.heard_s = -math.inf
+        self.restart_s = math.inf
         self._clock = clock
-        limits = HandLimits(config.connect_timeout_s, config.reopen_delay_s, 10 * config.reopen_delay_s)
+        limits = HandLimits(config.connect_timeout_s, config.reopen_delay_s, max(config.reopen_delay_s, REOPEN_MAX_S))
         self._hand = HandConnection(dialer, limits, clock, heard=self._heard, changed=self._changed)
         self._motions: list[Call] = []
         self._stops = StopExchanges(self._hand, self._motions, config.stop_answer_s)
