@@ -176,10 +176,10 @@ class Stopper:
             stop.tried, stop.sight = True, _Sight.NONE
         self._last = self._in_flight[-1]
         before = core.before()
-        record = self._in_flight[-1].record
-        if record.phase is CommandPhase.NONE:
-            core.ledger.begin(record)
-        record.tracker = core.driver.track_stop(before)
+        for stop in self._in_flight:  # all of them, so that the next command ends all of them
+            if stop.record.phase is CommandPhase.NONE:
+                core.ledger.begin(stop.record)
+        self._last.record.tracker = core.driver.track_stop(before)
         return True
 
     def _ended(self, ack: Ack) -> None:

@@ -328,3 +328,21 @@ def test_the_cost_of_a_stop_does_not_grow_with_the_stops_before_it(plugged: bool
             return calls
 
     assert run_virtual(scenario(3000)) <= run_virtual(scenario(3)) + 5
+
+
+def test_stops_that_share_a_frame_all_end_with_the_command_behind_them() -> None:
+    """Found by the torture test: only the newest one did."""
+
+    async def scenario() -> None:
+        async with Rig() as rig:
+            await rig.activate()
+            rig.gripper.command(Move(opening_width_m=0.07, relative_speed=0.1))
+            await asyncio.sleep(0.2)
+            stops = [rig.gripper.stop() for _ in range(3)]
+            moving = rig.gripper.command(Move(opening_width_m=0.0))
+            replies = [await stop for stop in stops]
+            assert (await moving).ok
+            outcomes = [(await rig.outcome(reply)).outcome for reply in replies]
+            assert set(outcomes) <= {Outcome.SUPERSEDED, Outcome.STOPPED}
+
+    run_virtual(scenario())
