@@ -14,6 +14,9 @@ from gripperd_sim.franka_hand.hand import FrankaHand
 from gripperd_sim.franka_hand.operations import HandBench
 from gripperd_sim.franka_hand.options import HandOptions
 from gripperd_sim.franka_hand.server import HandServer
+from gripperd_sim.franka_hand.vacuum import TCP_PORT as VACUUM_PORT
+from gripperd_sim.franka_hand.vacuum import VacuumGripper
+from gripperd_sim.franka_hand.vacuum_server import VacuumServer
 from gripperd_sim.franka_hand.wire import TCP_PORT
 from gripperd_sim.jaw import GraspObject
 from gripperd_sim.operations import Operations
@@ -45,6 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--homed", action="store_true", help="homed at the start; short for --option homed=true")
     add("--object-width-m", type=float, metavar="W", help="a part lies ready whenever the homed hand is open enough")
     add("--control", type=Path, metavar="PATH", help="serve the control socket here")
+    add("--vacuum", action="store_true", help="serve a vacuum gripper, too: port 1339 of the same address")
     add("--seed", type=int, default=0, metavar="N", help="of what happens by chance (default %(default)s)")
     add("--option", action="append", default=[], metavar="NAME=VALUE", help="set a behaviour, may be repeated")
     add("--list-options", action="store_true", help="print all options with their defaults, and end")
@@ -70,15 +74,19 @@ async def _serve(args: argparse.Namespace, options: HandOptions, say: Say) -> No
     if args.object_width_m is not None:
         hand.supply_object(GraspObject(args.object_width_m), loop.time())
     server = HandServer(hand, args.address, args.port)
-    operations = Operations(HandBench(hand, server).table())
+    pump = VacuumServer(VacuumGripper(loop.time()), args.address, 0 if args.port == 0 else VACUUM_PORT)
+    operations = Operations(HandBench(hand, server, pump if args.vacuum else None).table())
     control = ControlServer(args.control, operations) if args.control else None
     await server.start()
     try:
+        if args.vacuum:
+            await pump.start()
         if control is not None:
             await control.start()
-        say(f"ready {server.address}:{server.port}")
+        say(f"ready {server.address}:{server.port}" + (f" vacuum {pump.port}" if args.vacuum else ""))
         await end.wait()
     finally:
         if control is not None:
             await control.close()
+        await pump.close()
         await server.close()

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from gripperd_sim.franka_hand.faults import DOCS, Fault
 from gripperd_sim.franka_hand.hand import FrankaHand
 from gripperd_sim.franka_hand.server import HandServer
+from gripperd_sim.franka_hand.vacuum import VacuumGripper
+from gripperd_sim.franka_hand.vacuum_server import VacuumServer
 from gripperd_sim.jaw import RIGID_N_PER_M, GraspObject
 from gripperd_sim.operations import Args, Operation, Param, Result, Type
 
@@ -27,14 +29,15 @@ OBJECT = (
 class HandBench:
     """The operations on one hand."""
 
-    def __init__(self, hand: FrankaHand, server: HandServer) -> None:
+    def __init__(self, hand: FrankaHand, server: HandServer, pump: VacuumServer | None = None) -> None:
         self._hand = hand
         self._server = server
+        self._pump = pump
         self._tasks: set[asyncio.Task[None]] = set()
 
     def table(self) -> dict[str, Operation]:
         """All operations by name."""
-        return {**self._world(), **self._network(), **self._faults(), **self._reading()}
+        return {**self._world(), **self._network(), **self._faults(), **self._vacuum(), **self._reading()}
 
     def _on_hand(self, doc: str, run: Callable[[FrankaHand, Args, float], None], *params: Param) -> Operation:
         def call(args: Args) -> Result:
@@ -122,6 +125,25 @@ class HandBench:
             return None
 
         return call
+
+    def _vacuum(self) -> dict[str, Operation]:
+        pump = self._pump
+        if pump is None:
+            return {}
+
+        def on(doc: str, run: Callable[[VacuumGripper, float], object]) -> Operation:
+            def call(_args: Args) -> Result:
+                told = run(pump.gripper, self._server.now_s())
+                pump.pump()
+                return {"state": told} if isinstance(told, dict) else None
+
+            return Operation(doc, call)
+
+        return {
+            "put_part": on("A part is under the vacuum gripper's cups.", lambda g, t: g.put_part(t)),
+            "take_part": on("It is gone, held or not.", lambda g, t: g.take_part(t)),
+            "vacuum_state": on("The truth about the vacuum gripper.", lambda g, t: g.state(t)),
+        }
 
     def _reading(self) -> dict[str, Operation]:
         since = Param("since", Type.INTEGER, "only events with a greater seq; 0 by default: all that are kept")

@@ -13,6 +13,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from itertools import count
+from typing import Protocol
 
 from gripperd_sim.franka_hand import wire
 from gripperd_sim.franka_hand.faults import Fault, Faults
@@ -61,10 +62,10 @@ class HandServer:
             return
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: Connection(self), self.address, self.port, reuse_address=True
+                lambda: Connection(self, wire.Stream()), self.address, self.port, reuse_address=True
             )
         except OSError as error:
-            raise ServerError(_explain(self.address, self.port, error)) from error
+            raise ServerError(explain(self.address, self.port, error)) from error
         self.port = self._server.sockets[0].getsockname()[1]
 
     def refuse(self) -> None:
@@ -202,16 +203,29 @@ class HandServer:
             connection.states_lost += 1  # as on any network; the next one comes
 
 
+class Host(Protocol):
+    """What a connection needs of its server."""
+
+    def opened(self, connection: Connection) -> int:
+        """A client connected; its number."""
+
+    def closed(self, number: int) -> None:
+        """A client is gone."""
+
+    def heard(self, connection: Connection, request: wire.Request) -> None:
+        """A message came."""
+
+
 class Connection(asyncio.Protocol):
     """One client."""
 
-    def __init__(self, server: HandServer) -> None:
+    def __init__(self, server: Host, stream: wire.Stream) -> None:
         self.number = 0
         self.peer = ""
         self.udp_port = 0
         self.states_lost = 0
         self._server = server
-        self._stream = wire.Stream()
+        self._stream = stream
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -263,7 +277,8 @@ def _schedule(rate_hz: float) -> Iterator[float]:
         yield from (1.0 / rate_hz,) if rate_hz else (0.012, 0.088, 0.1)
 
 
-def _explain(address: str, port: int, error: OSError) -> str:
+def explain(address: str, port: int, error: OSError) -> str:
+    """Why an address cannot be served."""
     if error.errno == errno.EADDRINUSE:
         return f"{address}:{port} is in use: end the other simulator, or give another --address, such as 127.0.0.3"
     if error.errno == errno.EADDRNOTAVAIL:

@@ -6,7 +6,7 @@ TCP: header `<HII` (command, id, size of the whole message), then the payload. U
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 VERSION = 3
@@ -32,24 +32,24 @@ class BrokenStreamError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One message of a client. values: as the payload's layout has them; empty where it does not fit."""
+    """One message of a client. values: as the payload's layout has them; empty where it does not fit. name: of the
+    command, for the history.
+    """
 
     command: int
     number: int
     values: tuple[float, ...]
     data: bytes
-
-    @property
-    def name(self) -> str:
-        """For the history."""
-        return NAMES[self.command] if self.command < len(NAMES) else f"command {self.command}"
+    name: str
 
 
 class Stream:
-    """Pieces of a TCP stream to requests."""
+    """Pieces of a TCP stream to requests. payloads: layout of each command's."""
 
-    def __init__(self) -> None:
+    def __init__(self, payloads: Mapping[int, str] = PAYLOADS, names: Sequence[str] = NAMES) -> None:
         self._rest = b""
+        self._payloads = payloads
+        self._names = names
 
     def feed(self, data: bytes) -> Iterator[Request]:
         """The requests that are complete. Raises BrokenStreamError."""
@@ -61,9 +61,11 @@ class Stream:
             if len(self._rest) < size:
                 return
             message, self._rest = self._rest[:size], self._rest[size:]
-            layout = PAYLOADS.get(command, "<")
+            layout = self._payloads.get(command, "<")
             fits = size - HEADER_BYTES >= struct.calcsize(layout)
-            yield Request(command, number, struct.unpack_from(layout, message, HEADER_BYTES) if fits else (), message)
+            values = struct.unpack_from(layout, message, HEADER_BYTES) if fits else ()
+            name = self._names[command] if command < len(self._names) else f"command {command}"
+            yield Request(command, number, values, message, name)
 
 
 def connect_answer(number: int, status: int, version: int = VERSION) -> bytes:
