@@ -44,8 +44,8 @@ def test_stop() -> None:
     what = StopPlan(1, 0.1)
     report = stop.build(what, stop.measure(what, quiet, cells))
     grid, of_a_hand, told = hand.measure(1, 3, quiet)
-    assert set(report.measured | of_a_hand) == {name for name in goals.GOALS if name.startswith("stop.")}
-    assert all(value > 0 for value in (report.measured | of_a_hand).values())
+    assert set({**report.measured, **of_a_hand}) == {name for name in goals.GOALS if name.startswith("stop.")}
+    assert all(value > 0 for value in {**report.measured, **of_a_hand}.values())
     assert [row[0] for row in grid.rows] == [hand.OURS, *hand.PEERS]
     assert len(told[hand.OURS][0]["abort_s"]) == 3
     results = report.data["results"]

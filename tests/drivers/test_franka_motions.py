@@ -9,7 +9,7 @@ import pytest
 from gripperd.contract import Code, GraspState, MotionState, Outcome
 from gripperd.contract.requests import Deactivate, Grip, Move, Open
 from gripperd.drivers.franka_hand.wire import Command, GraspRequest, MoveRequest, Status
-from tests.support.hand_rig import HandRig
+from tests.support.hand_rig import HandRig, ScriptedHand
 from tests.support.virtual_time import run_virtual
 
 MOVE, GRASP, STOP = Command.MOVE, Command.GRASP, Command.STOP
@@ -271,5 +271,52 @@ def test_a_success_that_the_width_contradicts_is_not_called_reached() -> None:
             outcome = await rig.outcome(reply)
             assert outcome.outcome is Outcome.STALLED
             assert "reports success, and its width is 0.0800 m" in outcome.message
+
+    run_virtual(main())
+
+
+def test_a_slow_motion_is_moving_in_every_state() -> None:
+    """Two datagrams 12 ms apart show nearly the same width."""
+
+    async def main() -> None:
+        async with HandRig() as rig:
+            await rig.up()
+            await rig.reply(Move(opening_width_m=0.0, relative_speed=0.1))
+            for _ in range(200):
+                rig.hand.width_m -= 0.00005
+                await asyncio.sleep(0.005)
+            states = [state.motion_state for state in rig.states if state.command_phase == "executing"]
+            assert len(states) > 12
+            assert set(states) == {MotionState.MOVING}
+
+    run_virtual(main())
+
+
+def test_the_same_move_behind_a_stop_that_was_ignored_does_not_count_as_going_on() -> None:
+    """Rows 3, 9: it must be stopped first, since the hand ignores what comes while a motion is pending."""
+
+    async def main() -> None:
+        async with HandRig(ScriptedHand(obeys_stop=False)) as rig:
+            await rig.up()
+            await rig.reply(Move(opening_width_m=0.0))
+            reply = await rig.stop()
+            assert not reply.ok
+            rig.hand.obeys_stop = True
+            await rig.until(lambda: not rig.hand.pending)
+            begin = len(rig.hand.commands())
+            rig.hand.obeys_stop = False
+            await rig.reply(Move(opening_width_m=0.0))
+            stopping = asyncio.create_task(rig.stop())
+            await asyncio.sleep(0.05)
+            again = asyncio.create_task(rig.reply(Move(opening_width_m=0.0)))
+            await asyncio.sleep(0.3)
+            rig.hand.obeys_stop = True
+            await stopping
+            assert (await again).ok
+            await asyncio.sleep(0.01)
+            sent = rig.hand.commands()[begin:]
+            assert sent[-1] is MOVE
+            assert sent[-2] is STOP
+            assert len(rig.hand.pending) == 1
 
     run_virtual(main())

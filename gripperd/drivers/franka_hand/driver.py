@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -45,6 +46,8 @@ from gripperd.drivers.franka_hand.tracking import (
 )
 from gripperd.drivers.franka_hand.wire import GraspRequest, HomingRequest, MoveRequest, Payload, State
 
+COMPARED_S = 0.05
+"""A width is compared with one that is at least this old [s]: two datagrams can be 12 ms apart."""
 REOPEN_MAX_S = 0.5
 """Longest pause between two tries to connect [s], unless a longer one is configured."""
 EPSILON_INNER_M = 0.005
@@ -106,6 +109,7 @@ class FrankaHandDriver:
         self._motions: list[Call] = []
         self._stops = StopExchanges(self._hand, self._motions, config.stop_answer_s)
         self._seen: Seen | None = None
+        self._widths: deque[tuple[float, float]] = deque()
         self._gripped: GraspRequest | None = None
         self._poll_began: Callable[[], bool] = lambda: False
         self._poll_ended: Callable[[Observation | None, str], None] | None = None
@@ -182,8 +186,6 @@ class FrankaHandDriver:
         text = "homing: the jaws close and open fully, for some seconds; what they hold is let go"
         if latest.activation is Activation.ACTIVE and not self.config.activate_homes_again:
             return Plan((), tracker, "homed already: the jaws do not move")
-        if latest.activation is Activation.ACTIVATING:
-            return Plan((Step(_Motion(HomingRequest(), tracker)),), tracker, "the homing runs already", continues=True)
         return self._plan(HomingRequest(), tracker, bool(self._motions), text)
 
     def _plan_grip(self, command: Grip, latest: Observation, now_s: float) -> Plan:
@@ -200,10 +202,10 @@ class FrankaHandDriver:
         """A hand ignores what comes while a motion is pending, and opens only after a stop once it holds something.
         [U] fairo#1398, gello_software#4, libfranka#93
         """
-        if any(call.payload == request and not call.abandoned for call in self._motions):
-            return Plan((Step(_Motion(request, tracker)),), tracker, message, continues=True)
-        steps = (Step(None), Step(_Motion(request, tracker))) if stop_first else (Step(_Motion(request, tracker)),)
-        return Plan(steps, tracker, message or "handed to the hand, which answers when the motion has ended")
+        runs = any(call.payload == request and not call.abandoned for call in self._motions)
+        motion = Step(_Motion(request, tracker))
+        message = message or "handed to the hand, which answers when the motion has ended"
+        return Plan((Step(None), motion) if stop_first else (motion,), tracker, message, continues=runs)
 
     def _speed_m_s(self, relative_speed: float) -> float:
         return (relative_speed or self.config.default_speed) * self.config.max_speed_m_s
@@ -297,11 +299,13 @@ class FrankaHandDriver:
             ended(observation, text)
 
     def _heard(self, state: State) -> None:
-        before = self._seen
-        moved = before is not None and abs(state.width_m - before.state.width_m) > MOVED_M
+        now_s = self.heard_s = self._clock.monotonic()
+        while len(self._widths) > 1 and self._widths[1][0] <= now_s - COMPARED_S:
+            self._widths.popleft()
+        moved = bool(self._widths) and abs(state.width_m - self._widths[0][1]) > MOVED_M
+        self._widths.append((now_s, state.width_m))
         homing = any(isinstance(call.payload, HomingRequest) for call in self._motions)
         self._seen = Seen(state, moved, bool(self._motions), homing)
-        self.heard_s = self._clock.monotonic()
         if self._poll_ended is not None and self._poll_began():
             self._end_poll(policy.observe(self._seen, self.config.empty_width_m), "")
         if any(call.abandoned for call in self._motions):
@@ -309,6 +313,7 @@ class FrankaHandDriver:
 
     def _changed(self) -> None:
         """The connection came or went."""
+        self._widths.clear()
         if not self._hand.ready:
             self._seen = self._gripped = None
             self._end_poll(None, self._hand.trouble)

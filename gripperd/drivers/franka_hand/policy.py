@@ -16,7 +16,7 @@ MOVED_M = 0.0002
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One state, and what was known when it arrived. moved: the width is another than in the state before.
+    """One state, and what was known when it arrived. moved: the width is another than some 0.1 s before.
 
     pending: a motion was sent and has no answer; homing: it is a homing.
     """
