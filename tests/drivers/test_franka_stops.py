@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from gripperd.contract import Code, MotionState, Outcome
 from gripperd.contract.requests import Move
 from gripperd.drivers.franka_hand.wire import Command
@@ -131,5 +133,44 @@ def test_a_stop_ends_with_a_standstill_not_with_its_answer() -> None:
                 assert rig.gripper.ledger.outcome(reply.command_seq) is None
             outcome = await rig.outcome(reply)
             assert (outcome.outcome, round(outcome.opening_width_m, 4)) == (Outcome.STOPPED, 0.04)
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.00005, 0.0002, 0.05, 0.3])
+def test_no_motion_that_was_accepted_before_a_stop_reaches_the_hand_after_it(after_s: float) -> None:
+    """Whether it waits in the queue, for the stop before it, or for a state."""
+
+    async def main() -> None:
+        async with HandRig() as rig:
+            await rig.up()
+            first = await rig.reply(Move(opening_width_m=0.0))
+            queued = [rig.gripper.command(Move(opening_width_m=0.01 * n)) for n in range(1, 6)]
+            await asyncio.sleep(after_s)
+            stop = rig.gripper.stop()
+            sent = len(rig.hand.sent)
+            assert (await stop).ok
+            await asyncio.sleep(1.0)
+            assert {each.command for each in rig.hand.sent[sent:]} <= {STOP}
+            replies = [await each for each in queued]
+            for reply in (first, *(each for each in replies if each.command_seq)):
+                assert (await rig.outcome(reply)).outcome in (Outcome.STOPPED, Outcome.SUPERSEDED)
+            assert all(each.code is Code.FENCED for each in replies if not each.command_seq)
+
+    run_virtual(main())
+
+
+def test_a_thousand_stops_are_answered_and_have_one_outcome_each() -> None:
+    async def main() -> None:
+        async with HandRig() as rig:
+            await rig.up()
+            await rig.reply(Move(opening_width_m=0.0))
+            stops = [rig.gripper.stop() for _ in range(1000)]
+            replies = [await each for each in stops]
+            assert all(reply.ok for reply in replies)
+            await asyncio.sleep(2.0)
+            told = [outcome.command_seq for outcome in rig.outcomes]
+            assert len(told) == len(set(told))
+            assert set(told) >= {reply.command_seq for reply in replies}
 
     run_virtual(main())
