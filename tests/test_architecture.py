@@ -18,6 +18,7 @@ PURE = (
     "gripperd.contract",
     "gripperd.modbus.transaction",
     "gripperd.modbus.statistics",
+    "gripperd.drivers.values",
     "gripperd.drivers.jodell.table",
     "gripperd.drivers.jodell.registers",
     "gripperd.drivers.jodell.policy",

@@ -9,6 +9,7 @@ from gripperd.contract import Activation, Code, GraspState, MotionState, Reading
 from gripperd.contract.requests import Activate, Command, Grip, Move, Open
 from gripperd.drivers.base import Observation, Refusal
 from gripperd.drivers.franka_hand.wire import State
+from gripperd.drivers.values import invalid_relative
 
 MOVED_M = 0.0002
 """A smaller change of the width between two states can be noise [m]. [?]"""
@@ -73,11 +74,8 @@ def invalid_value(command: Command) -> Refusal | None:
     if not isinstance(command, (Move, Grip, Open, Activate)):
         text = f"a Franka Hand has no {command.verb}; it can be opened, stopped and homed (activate)"
         return Refusal(Code.NOT_SUPPORTED, text)
-    for name in ("relative_speed", "relative_effort"):
-        value = getattr(command, name, 0.0)
-        if not 0.0 <= value <= 1.0:
-            text = f"{name} is {value}: give 0 for the configured default, or more than 0 up to 1"
-            return Refusal(Code.INVALID_ARGUMENT, text)
+    if (refusal := invalid_relative(command)) is not None:
+        return refusal
     for name, width_m in _widths(command):
         if not math.isfinite(width_m) or width_m < 0:
             return Refusal(Code.INVALID_ARGUMENT, f"{name} is {width_m}: give 0 to the opening of the homed hand [m]")
