@@ -36,7 +36,14 @@ from gripperd.drivers.franka_hand.call import Call
 from gripperd.drivers.franka_hand.connection import ConnectError, Dialer, HandConnection, HandLimits
 from gripperd.drivers.franka_hand.policy import MOVED_M, Seen, seen_of
 from gripperd.drivers.franka_hand.stops import StopExchanges
-from gripperd.drivers.franka_hand.table import MAX_FORCE_N, MAX_SPEED_M_S, MIN_FORCE_N, MODEL, TCP_PORT
+from gripperd.drivers.franka_hand.table import (
+    MAX_FORCE_N,
+    MAX_SPEED_M_S,
+    MAX_STATE_RATE_HZ,
+    MIN_FORCE_N,
+    MODEL,
+    TCP_PORT,
+)
 from gripperd.drivers.franka_hand.tracking import (
     CommandTracker,
     GripTracker,
@@ -143,7 +150,7 @@ class FrankaHandDriver:
             grasp_state_supported=True,
             motion_state_supported=True,
             expected_width_tolerance_m=config.expected_width_tolerance_m,
-            poll_rate_hz=config.poll_rate_hz,
+            poll_rate_hz=min(config.poll_rate_hz, MAX_STATE_RATE_HZ),
         )
 
     # --- commands

@@ -12,8 +12,6 @@ TCP_PORT: Final = 1338
 """The hand's port; the vacuum gripper's is 1339. [S]"""
 PROTOCOL_VERSION: Final = 3
 """Of the gripper protocol, for libfranka 0.7.1 and later. [S]"""
-VACUUM_PROTOCOL_VERSION: Final = 1
-"""[S]"""
 
 MODEL: Final = "Franka Hand"
 MAX_SPEED_M_S: Final = 0.1
@@ -22,10 +20,5 @@ MIN_FORCE_N: Final = 30.0
 """Smaller forces have no effect that users could see. [U] libfranka#111"""
 MAX_FORCE_N: Final = 70.0
 """Continuous grasping force. Data sheet."""
-USUAL_MAX_WIDTH_M: Final = 0.08
-"""Opening of a homed hand with standard fingers; 0.080 to 0.082 were seen. [U] franky#35, libfranka#202"""
-
-STATE_PERIOD_S: Final = 0.1
-"""Longest pause between two datagrams of a healthy hand: a series at 10 Hz, and one at 5 Hz between. [U] franky#35"""
-COMMAND_LATENCY_S: Final = 1.0
-"""A command takes about this long even where nothing has to move. [U] libfranka#226, franka_ros2#92"""
+MAX_STATE_RATE_HZ: Final = 15.0
+"""Of the datagrams. [U] franka_ros2#121, #132"""
