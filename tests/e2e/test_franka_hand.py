@@ -19,7 +19,7 @@ from tests.e2e.processes import daemon, eventually, process, soon
 
 pytestmark = pytest.mark.e2e
 HIL_LIMIT_S = 150.0
-"""The checks take 40 s on a quiet machine [s]."""
+"""The checks take 25 s on a quiet machine [s]."""
 
 
 @pytest.fixture
@@ -144,9 +144,9 @@ async def test_the_checks_for_a_real_hand_run(folder: Path) -> None:
     async with HAND.simulated(folder) as gripper_config:
         port = gripper_config.split("port = ")[1].strip()
         command = [sys.executable, "-m", "tests.hil", "franka-hand", "--address", "127.0.0.1", "--port", port, "--yes"]
-        async with process(command, folder / "hil.log") as child:
+        async with process([*command, "--stops", "3"], folder / "hil.log") as child:
             await eventually(lambda: child.child.returncode is not None, "end of the checks", HIL_LIMIT_S)
             told = child.output()
             assert child.child.returncode == 0, told
-        for expected in ("15.", "20 stops: {'motion ABORTED, either first': 20}", "a second connection is accepted"):
+        for expected in ("15.", "3 stops: {'motion ABORTED, either first': 3}", "a second connection is accepted"):
             assert expected in told, told

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _run(options: argparse.Namespace) -> int:
     failed = 0
-    async with Probe(options.address, options.port) as probe:
+    async with Probe(options.address, options.port, options.stops) as probe:
         for number, check in enumerate(CHECKS, 1):
             title = f"{number} of {len(CHECKS)}: {check.title}"
             if check.moves and not options.yes and not await _agreed(title):
@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("gripper", choices=("franka-hand",))
     parser.add_argument("--address", required=True, help="of the robot's control")
     parser.add_argument("--port", type=int, default=TCP_PORT, help="only simulators have another than %(default)s")
+    parser.add_argument("--stops", type=int, default=20, metavar="N", help="how many to try (default %(default)s)")
     parser.add_argument("--yes", action="store_true", help="do not ask before the jaws move")
     return parser
 

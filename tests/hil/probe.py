@@ -33,10 +33,11 @@ class Heard:
 
 @dataclass(eq=False)
 class Probe:
-    """`async with Probe(address, port) as probe:` is connected until the end of the block."""
+    """`async with Probe(address, port) as probe:` is connected until the end of the block. stops: how many to try."""
 
     address: str
     port: int
+    stops: int = 20
     heard: list[Heard] = field(default_factory=list)
 
     def __post_init__(self) -> None:
