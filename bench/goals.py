@@ -38,6 +38,8 @@ GOALS: Mapping[str, Goal] = {
     ),
     "stop.silent_p50_s": Goal("stop to first byte, p50, silent slave, time-out 100 ms", 0.010, False, "ms", 1e3),
     "stop.subscribers_ratio": Goal("stop to first byte, p99, 50 subscribers / none", 1.5),
+    "stop.hand_p50_s": Goal("stop to the abort at a hand whose move is blocked, p50", 0.0015, False, "ms", 1e3),
+    "stop.hand_p99_s": Goal("the same, p99", 0.005, False, "ms", 1e3),
     "late.provoked": Goal("late replies provoked", 10_000, at_least=True),
     "late.accepted": Goal("published values that were another request's", 0),
 }

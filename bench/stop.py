@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from bench import hand
 from bench.figures import Spread, percentile, ratios
 from bench.report import Grid, Report
 from bench.stop_join import CROSSING_S, OWN_LIMIT_S, QUIET_WAIT_S, Summary, summarize
@@ -41,13 +42,15 @@ CELLS: Mapping[tuple[str, str], Cell] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is run. measure_s: of one window [s]."""
+    """How much is run. measure_s: of one window [s]; hand_stops: of one run with a hand, hand_repeats times."""
 
     repeats: int
     measure_s: float
+    hand_repeats: int = 3
+    hand_stops: int = 200
 
 
-QUICK, WHOLE = Plan(2, 1.2), Plan(6, 5.0)
+QUICK, WHOLE = Plan(2, 1.2, hand_repeats=1, hand_stops=50), Plan(6, 5.0)
 
 Results = Mapping[tuple[str, str], Sequence[tuple[Window, Summary]]]
 """Condition and client -> one per repeat."""
@@ -67,7 +70,16 @@ def measure(what: Plan, say: Callable[[str], None], cells: Mapping[tuple[str, st
 def run(quick: bool, say: Callable[[str], None]) -> Report:
     """The whole sub-command."""
     what = QUICK if quick else WHOLE
-    return build(what, measure(what, say))
+    report = build(what, measure(what, say))
+    grid, measured, data = hand.measure(what.hand_repeats, what.hand_stops, say)
+    report.grids.append(grid)
+    report.measured |= measured
+    report.data["hand"] = data
+    report.notes.append(
+        "Hand: an object blocks the move; abort: when the simulated hand gets the stop. pylibfranka keeps the "
+        "interpreter while a move is pending, so its stop runs when the hand has given the move up, here after 2 s."
+    )
+    return report
 
 
 def build(what: Plan, results: Results) -> Report:

@@ -198,6 +198,9 @@ def _cross_check(config: Config) -> list[str]:
     problems = [f"two [[bus]] are named {name!r}" for name in _twice(bus.name for bus in config.bus)]
     problems += [f"two [[bus]] use the port {port!r}" for port in _twice(bus.port for bus in config.bus)]
     problems += [f"two [[gripper]] are named {name!r}" for name in _twice(each.name for each in config.gripper)]
+    addresses = [(getattr(each, "address", None), getattr(each, "port", None)) for each in config.gripper]
+    given = [f"{address}:{port}" for address, port in addresses if address is not None]
+    problems += [f"two [[gripper]] use the address {address}" for address in _twice(given)]
     buses = {bus.name for bus in config.bus}
     units: dict[tuple[str, int], str] = {}
     for each in config.gripper:

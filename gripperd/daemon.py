@@ -19,7 +19,9 @@ import structlog
 from gripperd import __version__
 from gripperd.clock import Clock, SystemClock
 from gripperd.config import BusConfig, Config
+from gripperd.drivers.base import Wire
 from gripperd.drivers.registry import driver_specs
+from gripperd.drivers.spec import Surroundings
 from gripperd.gripper import Gripper
 from gripperd.loop_watch import LoopWatch
 from gripperd.modbus.bus import Bus, BusLimits
@@ -51,11 +53,13 @@ class Daemon:
         self.watch = LoopWatch(self.clock, config.daemon.stall_limit_s)
         self.store = Store(secrets.token_hex(8), [gripper.name for gripper in config.gripper])
         self.buses = {bus.name: Bus(bus.name, make_line(bus), _limits(bus), self.clock) for bus in config.bus}
-        specs = driver_specs()
+        specs, surroundings = driver_specs(), Surroundings(self.buses, self.clock)
         self.grippers: Mapping[str, Gripper] = {
-            each.name: Gripper(specs[each.driver].make(each, self.buses), self.store, self.clock)
+            each.name: Gripper(specs[each.driver].make(each, surroundings), self.store, self.clock)
             for each in config.gripper
         }
+        own = {name: gripper.driver.wire for name, gripper in self.grippers.items()}
+        self.wires: Mapping[str, Wire] = {name: wire for name, wire in own.items() if wire is not None}
         host = socket.gethostname()
         self.service = GripperService(self.grippers, self.store, self.clock, host, self.statistics)
         self.socket = UnixSocketServer(config.daemon, self.service, self.clock)
@@ -71,6 +75,7 @@ class Daemon:
         return {
             "loop": {"daemon": asdict(self.watch.counters)},
             "bus": {name: bus.counters.as_dict() for name, bus in self.buses.items()},
+            "wire": {name: wire.statistics() for name, wire in self.wires.items()},
             "socket": {"server": dict(self.socket.counters)},
             "mqtt": {name: dict(each.counters) for name, each in zip(self.grippers, self.publishers, strict=False)},
         }
@@ -80,7 +85,8 @@ class Daemon:
         await self.socket.start()
         try:
             async with asyncio.TaskGroup() as wires:
-                buses = [wires.create_task(bus.run(), name=f"bus {bus.name}") for bus in self.buses.values()]
+                owners = [wires.create_task(bus.run(), name=f"bus {bus.name}") for bus in self.buses.values()]
+                owners += [wires.create_task(wire.run(), name=f"wire {wire.name}") for wire in self.wires.values()]
                 async with asyncio.TaskGroup() as users:
                     tasks = [users.create_task(gripper.run()) for gripper in self.grippers.values()]
                     tasks += [users.create_task(publisher.run()) for publisher in self.publishers]
@@ -93,7 +99,7 @@ class Daemon:
                     await self._stop_at_exit()
                     for task in tasks:
                         task.cancel()
-                for task in buses:
+                for task in owners:
                     task.cancel()
         finally:
             await self.socket.close()

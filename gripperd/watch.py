@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.live import Live
 from rich.table import Table
 
-from gripperd.client import Client
-from gripperd.contract import GripperInfo, GripperState, Link
+from gripperd.client import Client, Gripper
+from gripperd.contract import Activation, GripperInfo, GripperState, Link
 
 BAR_CELLS = 24
 """Width of the drawn jaws [characters]."""
@@ -69,7 +69,7 @@ class Board:
     """The latest of every gripper, and how fast it comes."""
 
     def __init__(self, infos: Mapping[str, GripperInfo]) -> None:
-        self.infos = infos
+        self.infos = dict(infos)
         self.states: dict[str, GripperState] = {}
         self.rates = {name: Rate() for name in infos}
 
@@ -77,6 +77,17 @@ class Board:
         """A state came."""
         self.states[state.gripper] = state
         self.rates[state.gripper].count(time.monotonic())
+
+    async def follow(self, gripper: Gripper, rate_hz: float = 0.0) -> AsyncIterator[GripperState]:
+        """Take every state, and hand it on. What a gripper can do is asked anew when its activation has changed: a hand
+        knows its range once it is homed.
+        """
+        known: Activation | None = None
+        async for state in gripper.states(rate_hz):
+            if state.activation is not known:
+                known, self.infos[state.gripper] = state.activation, await gripper.info()
+            self.take(state)
+            yield state
 
     def table(self) -> Table:
         """The live table."""
@@ -127,10 +138,10 @@ async def watch(
 
     async def follow(name: str) -> None:
         nonlocal left
-        async for state in client.gripper(name).states(rate_hz):
+        gripper = client.gripper(name)
+        async for state in board.follow(gripper, rate_hz) if tell is None else gripper.states(rate_hz):
             if enough.is_set():
                 return
-            board.take(state)
             if tell is not None:
                 tell(state)
             if left is not None:

@@ -10,6 +10,7 @@ from bench.rtu import STATUS, UNIT
 from gripperd.clock import Clock, SystemClock
 from gripperd.contract import CommandOutcome, Event, Fault, GripperState, Link
 from gripperd.drivers.registry import driver_specs
+from gripperd.drivers.spec import Surroundings
 from gripperd.gripper import Gripper
 from gripperd.modbus.bus import Bus, BusLimits, Ending, Job, Lane, Result
 from gripperd.modbus.line import SerialLine, SerialSettings
@@ -33,7 +34,7 @@ def build_gripper(bus: Bus, store: Store, clock: Clock, rate_hz: float) -> Gripp
     spec = driver_specs()["rg75"]
     keys = {"name": GRIPPER, "driver": "rg75", "bus": BUS, "unit": UNIT, "stroke_m": STROKE_M}
     rates = {"poll_rate_hz": rate_hz, "moving_poll_rate_hz": rate_hz}
-    return Gripper(spec.build(spec.config.model_validate(keys | rates), {BUS: bus}), store, clock)
+    return Gripper(spec.build(spec.config.model_validate(keys | rates), Surroundings({BUS: bus}, clock)), store, clock)
 
 
 async def _run_gripper(task: Task, meter: Meter) -> None:

@@ -23,7 +23,7 @@ from gripperd.client import Client
 from gripperd.contract import ConnectionLostError, GripperdError
 from gripperd.demo.broker import DemoBroker, demo_broker
 from gripperd.demo.children import DemoError, child, tail
-from gripperd.demo.grippers import GRIPPERS, DemoGripper
+from gripperd.demo.grippers import GRIPPERS, DemoGripper, free_address
 from gripperd.demo.world import World
 from gripperd.watch import Board, Rate, live_renderable
 
@@ -84,8 +84,8 @@ class Demo:
 
     async def follow_states(self, name: str) -> None:
         """Until cancelled."""
-        async for state in self.client.gripper(name).states():
-            self.board.take(state)
+        async for _ in self.board.follow(self.client.gripper(name)):
+            pass
 
     async def follow_mqtt(self, first: asyncio.Event) -> None:
         """Until cancelled."""
@@ -119,30 +119,32 @@ class Demo:
                 raise  # there is no daemon any more: no further step can tell anything
             except (GripperdError, TimeoutError) as error:
                 told = f"failed: {str(error) or 'no end in time'}"
-            self.results.append((step.title, told, step.expected))
+            title = step.title if len(self.grippers) == 1 else f"{which.name}: {step.title}"
+            self.results.append((title, told, step.expected))
             good = good and told == step.expected
             if not tell:
                 await asyncio.sleep(STEP_PAUSE_S)
             else:
                 verdict = "as expected" if told == step.expected else f"EXPECTED {step.expected}"
-                print(f"  {step.title:24} {told:20} {verdict}", flush=True)
+                print(f"  {title:36} {told:20} {verdict}", flush=True)
         return good
 
 
 @contextlib.asynccontextmanager
 async def _running(folder: Path, grippers: Sequence[DemoGripper]) -> AsyncIterator[Demo]:
     """Simulators, broker and daemon for the time of the block."""
+    address = free_address()
     async with contextlib.AsyncExitStack() as parts:
         for each in grippers:
-            print(f"starting {each.title}", flush=True)
-            log = folder / f"{each.name}.log"
-            simulator = child(f"simulator of {each.name}", each.command(folder), log, lambda told: "ready" in told)
+            print(f"starting {each.title.format(address=address)}", flush=True)
+            log, command = folder / f"{each.name}.log", each.command(folder, address)
+            simulator = child(f"simulator of {each.name}", command, log, lambda told: "ready" in told)
             await parts.enter_async_context(simulator)
         broker = await parts.enter_async_context(demo_broker(folder))
         print(f"starting {broker.name} on {broker.host}:{broker.port}", flush=True)
         config = folder / "gripperd.toml"
         text = _CONFIG + "".join(each.config for each in grippers)
-        config.write_text(text.format(folder=folder, host=broker.host, port=broker.port))
+        config.write_text(text.format(folder=folder, address=address, host=broker.host, port=broker.port))
         daemon = [sys.executable, "-m", "gripperd", "run", "--config", str(config)]
         print("starting gripperd", flush=True)
         await parts.enter_async_context(child("gripperd", daemon, folder / "daemon.log", lambda told: "ready" in told))

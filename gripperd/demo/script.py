@@ -83,7 +83,15 @@ async def _deactivate(gripper: Gripper, world: World) -> str:
     return await _outcome(gripper.deactivate())
 
 
-SCRIPT = (
+async def _stuck(gripper: Gripper, world: World) -> str:
+    """A move, not a grip, onto an object: a hand would not answer it for minutes."""
+    await world.put(OBJECT_WIDTH_M)
+    told = await _outcome(gripper.move(0.0))
+    await world.take()
+    return told
+
+
+_ALIKE = (
     Step("look before activation", _look, "up, inactive"),
     Step("move before activation", _refused, "not_active"),
     Step("activate", _activate, "reached"),
@@ -94,5 +102,6 @@ SCRIPT = (
     Step("lose the object", _lose, "NOT_HOLDING"),
     Step("stop in mid-motion", _stop, "stopped, stopped"),
     Step("open", _open, "reached"),
-    Step("deactivate", _deactivate, "reached"),
 )
+SCRIPT = (*_ALIKE, Step("deactivate", _deactivate, "reached"))
+HAND_SCRIPT = (*_ALIKE, Step("move onto an object", _stuck, "stalled"), Step("open", _open, "reached"))

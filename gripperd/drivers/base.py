@@ -2,7 +2,7 @@
 
 Rules of a driver
 1. It is a folder: a table of facts with their sources, pure policy that uses them, and one thin class that owns no
-   task and talks to its wire through jobs.
+   task. It talks to a bus through jobs, or to a wire of its own.
 2. Observations are what the device said in one answer. What it did not say is UNKNOWN or None.
 3. It never moves the jaws unasked: attaching is reading.
 4. Callbacks (`began`, `ended`) run synchronously in the wire's owner task: `began` right before the bytes leave
@@ -11,7 +11,7 @@ Rules of a driver
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -153,6 +153,7 @@ class Plan:
     """How a command is carried out.
 
     steps: none where the device has nothing to do. tracker: follows it. message: goes into the reply.
+    judged: without steps the command is `reached`; judged, the tracker tells its outcome by the next status.
     continues: the device carries out exactly this already; nothing is written, the running tracker goes on.
     """
 
@@ -160,6 +161,7 @@ class Plan:
     tracker: Tracker
     message: str = ""
     continues: bool = False
+    judged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,20 @@ class StopKind(Enum):
     WRITE = "write"
 
 
+class Wire(Protocol):
+    """A wire that one driver has for itself, such as a TCP connection."""
+
+    @property
+    def name(self) -> str:
+        """For logs."""
+
+    async def run(self) -> None:
+        """Own it until cancelled."""
+
+    def statistics(self) -> Mapping[str, int | float]:
+        """Counters since the daemon started."""
+
+
 class Driver(Protocol):
     """One device on one wire. heard_s: when it was asked what it answered to last, monotonic [s]; -inf: never.
     restart_s: how fast it can restart [s], so that what it said longer ago need not be true of it any more; inf where
@@ -193,6 +209,10 @@ class Driver(Protocol):
 
     heard_s: float
     restart_s: float
+
+    @property
+    def wire(self) -> Wire | None:
+        """The wire that is this driver's alone, which the daemon runs; None where it shares a bus."""
 
     @property
     def config(self) -> GripperConfig:

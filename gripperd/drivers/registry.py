@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
 
-from gripperd.drivers import jodell
+from gripperd.drivers import franka_hand, jodell
 from gripperd.drivers.spec import DriverSpec
 
 ENTRY_POINT_GROUP = "gripperd.drivers"
@@ -16,7 +16,7 @@ ENTRY_POINT_GROUP = "gripperd.drivers"
 def driver_specs() -> Mapping[str, DriverSpec]:
     """Driver name -> how to make it. A foreign package cannot replace a built-in driver."""
     foreign = {point.name: _load(point.load()) for point in entry_points(group=ENTRY_POINT_GROUP)}
-    return foreign | {spec.name: spec for spec in jodell.SPECS}
+    return foreign | {spec.name: spec for spec in (*jodell.SPECS, *franka_hand.SPECS)}
 
 
 def _load(spec: object) -> DriverSpec:

@@ -156,6 +156,11 @@ class Dispatcher:
             ledger.continue_as(record)
             for replaced in ledger.replaced():
                 ledger.finish(replaced, Outcome.SUPERSEDED, "the same command was given again")
+        elif plan.judged:
+            record.tracker, record.deadline_s = plan.tracker, self._deadline_s(queued.command)
+            ledger.begin(record)
+            self._replace(record)
+            self._core.wake.set()
         else:
             ledger.finish(record, Outcome.REACHED, plan.message)
         queued.answer(self._core.reply(Code.ACCEPTED, plan.message or "the device does this already", record))

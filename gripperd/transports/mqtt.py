@@ -24,7 +24,7 @@ from paho.mqtt.properties import Properties
 
 from gripperd.clock import Clock
 from gripperd.config import MqttConfig
-from gripperd.contract import Availability, CommandOutcome, Event, Fault, GripperState, Link
+from gripperd.contract import Availability, CommandOutcome, Event, Fault, GripperInfo, GripperState, Link
 from gripperd.contract.service import Service
 
 log = structlog.get_logger("gripperd.mqtt")
@@ -51,6 +51,7 @@ class MqttPublisher:
         self._client_id = f"gripperd-{host_id}-{gripper}-{service.daemon_info().boot_id[:8]}"
         self._outcomes: deque[CommandOutcome] = deque()
         self._state: GripperState | None = None
+        self._info: GripperInfo | None = None
         self._news = asyncio.Event()
         self._trouble_logged = False
         self.counters = {
@@ -120,8 +121,7 @@ class MqttPublisher:
                 log.info("mqtt_up", gripper=self._gripper, broker=f"{self._config.host}:{self._config.port}")
             self._trouble_logged = False
             await client.publish(f"{self._base}/availability", _availability("online"), qos=1, retain=True)
-            info = self._service.info(self._gripper)
-            await client.publish(f"{self._base}/info", info.to_json(), qos=1, retain=True)
+            self._info = None
             try:
                 await self._publish_news(client)
             except asyncio.CancelledError:
@@ -139,6 +139,7 @@ class MqttPublisher:
                 self._outcomes.popleft()
                 self.counters["outcomes_published"] += 1
             now_s = self._clock.monotonic()
+            await self._publish_info(client)
             if self._state is not None and now_s >= due_s:
                 state, self._state = self._state, None
                 due_s = max(due_s + period_s, now_s)
@@ -146,6 +147,13 @@ class MqttPublisher:
                 self.counters["states_published"] += 1
             _leave_if_cancelled()
             await self._wait_for_news(due_s)
+
+    async def _publish_info(self, client: aiomqtt.Client) -> None:
+        """At the start, and when it has changed: a hand knows its range once it is homed."""
+        info = self._service.info(self._gripper)
+        if info != self._info:
+            await client.publish(f"{self._base}/info", info.to_json(), qos=1, retain=True)
+            self._info = info
 
     async def _wait_for_news(self, due_s: float) -> None:
         """Until there is an outcome, or a state and its time has come."""

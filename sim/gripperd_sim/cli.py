@@ -14,6 +14,7 @@ from typing import Any
 
 from gripperd_sim.control import ControlClient, ControlError
 from gripperd_sim.control_server import SocketInUseError
+from gripperd_sim.franka_hand.command import add_parser as add_franka_hand
 from gripperd_sim.operations import TEXT_TYPES
 from gripperd_sim.pty_port import PortError
 from gripperd_sim.rg75.command import add_parser as add_rg75
@@ -46,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_rg75(subparsers)
+    add_franka_hand(subparsers)
     _add_control(subparsers)
     return parser
 

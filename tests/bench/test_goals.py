@@ -15,6 +15,8 @@ LIMITS = {
     "stop.own_share_max_s": 0.002,
     "stop.silent_p50_s": 0.010,
     "stop.subscribers_ratio": 1.5,
+    "stop.hand_p50_s": 0.0015,
+    "stop.hand_p99_s": 0.005,
     "late.provoked": 10_000,
     "late.accepted": 0,
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import goals, late, stop, wire
+from bench import goals, hand, late, stop, wire
 from bench.children import ROOT
 from bench.late import Plan as LatePlan
 from bench.report import save, show
@@ -43,8 +43,11 @@ def test_stop() -> None:
     cells = {key: cell for key, cell in stop.CELLS.items() if key[1] in (stop.OURS, stop.BARE, stop.PEERS[2])}
     what = StopPlan(1, 0.1)
     report = stop.build(what, stop.measure(what, quiet, cells))
-    assert set(report.measured) == {name for name in goals.GOALS if name.startswith("stop.")}
-    assert all(value > 0 for value in report.measured.values())
+    grid, of_a_hand, told = hand.measure(1, 3, quiet)
+    assert set({**report.measured, **of_a_hand}) == {name for name in goals.GOALS if name.startswith("stop.")}
+    assert all(value > 0 for value in {**report.measured, **of_a_hand}.values())
+    assert [row[0] for row in grid.rows] == [hand.OURS, *hand.PEERS]
+    assert len(told[hand.OURS][0]["abort_s"]) == 3
     results = report.data["results"]
     assert isinstance(results, dict)
     assert len(results) == len(cells)

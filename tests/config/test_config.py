@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from gripperd.config import BusConfig, ConfigError, DaemonConfig, MqttConfig, load_config, parse_config
+from gripperd.drivers.base import GripperConfig
+from gripperd.drivers.franka_hand.driver import HandConfig
 from gripperd.drivers.jodell.driver import JodellConfig
 from gripperd.drivers.registry import driver_specs
 
@@ -97,7 +99,7 @@ def test_a_missing_key_is_named() -> None:
     del raw["gripper"][0]["driver"]
     text = _problems(raw)
     assert "[[bus]] 'tool0': port is missing" in text
-    assert "'left': has no driver; valid: rg75" in text
+    assert "'left': has no driver; valid: franka_hand, rg75" in text
 
 
 def test_two_lines_with_one_port_are_refused() -> None:
@@ -157,6 +159,11 @@ def test_any_key_with_a_letter_missing_is_an_error_that_names_the_right_one(
     assert "did you mean" in text
 
 
+def test_two_hands_at_one_address_are_refused() -> None:
+    hands = [{"name": name, "driver": "franka_hand", "address": "172.16.0.2"} for name in ("left", "right")]
+    assert "two [[gripper]] use the address 172.16.0.2:1338" in _problems({"gripper": hands})
+
+
 @pytest.mark.parametrize(("section", "model"), MODELS.items())
 def test_every_key_is_in_the_documentation_with_its_default(section: str, model: type[BaseModel]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
@@ -166,6 +173,18 @@ def test_every_key_is_in_the_documentation_with_its_default(section: str, model:
         assert row is not None, f"docs/configuration.md has no row for {name}"
         default = "required" if info.is_required() else _as_toml(info.default)
         assert f"| {default} |" in row, f"{row} should give the default {default}"
+
+
+def test_every_key_of_a_hand_is_in_the_documentation_with_its_default() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    text = page.split("\nKeys of a Franka Hand")[1]
+    for name, info in HandConfig.model_fields.items():
+        default = "required" if info.is_required() else _as_toml(info.default)
+        if name not in GripperConfig.model_fields:
+            row = next((line for line in text.splitlines() if line.startswith(f"| `{name}` |")), "no row")
+            assert f"| {default} |" in row, f"{name} should have a row with the default {default}: {row}"
+        elif default != _as_toml(GripperConfig.model_fields[name].default) and not info.is_required():
+            assert f"`{name}` {default}" in text
 
 
 def _as_toml(value: object) -> str:

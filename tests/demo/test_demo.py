@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from gripperd.demo import broker
+from gripperd.demo.grippers import GRIPPERS
 from gripperd.demo.main import run_demo
-from gripperd.demo.script import SCRIPT
 
 pytestmark = pytest.mark.e2e
 
@@ -70,24 +70,34 @@ async def _once(folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
             await child.wait()
 
 
-async def test_once_checks_every_outcome_and_leaves_nothing_behind(folder: Path) -> None:
+@pytest.mark.parametrize("grippers", ["rg75", "rg75,franka_hand"])
+async def test_once_checks_every_outcome_and_leaves_nothing_behind(folder: Path, grippers: str) -> None:
+    scripts = [GRIPPERS[name].script for name in grippers.split(",")]
+    steps = sum(map(len, scripts))
+    arguments = (*COMMAND, "--once", "--grippers", grippers)
     child = await asyncio.create_subprocess_exec(
-        *COMMAND, "--once", stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)}
+        *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)}
     )
     out, err = await asyncio.wait_for(child.communicate(), LIMIT_S)
     lines = out.decode().splitlines()
     assert child.returncode == 0, (lines, err.decode())
-    assert lines[-1] == f"demo: {len(SCRIPT)} of {len(SCRIPT)} steps as expected"
-    assert sum("as expected" in line for line in lines) == len(SCRIPT) + 1
+    assert lines[-1] == f"demo: {steps} of {steps} steps as expected"
+    assert sum("as expected" in line for line in lines) == steps + 1
     assert any(line.endswith("came over MQTT") and not line.startswith("0 ") for line in lines)
     _check_nothing_is_left(folder)
 
 
-def test_on_a_terminal_it_shows_the_live_view_until_it_is_interrupted(folder: Path) -> None:
+@pytest.mark.parametrize("grippers", ["rg75", "rg75,franka_hand"])
+def test_on_a_terminal_it_shows_the_live_view_until_it_is_interrupted(folder: Path, grippers: str) -> None:
     master, slave = pty.openpty()
     environment = {**os.environ, "TMPDIR": str(folder), "TERM": "xterm", "COLUMNS": "140", "LINES": "40"}
     child = subprocess.Popen(
-        [*COMMAND], stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+        [*COMMAND, "--grippers", grippers],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=environment,
+        start_new_session=True,
     )
     os.close(slave)
     seen, deadline_s = b"", time.monotonic() + LIMIT_S
@@ -107,7 +117,7 @@ def test_on_a_terminal_it_shows_the_live_view_until_it_is_interrupted(folder: Pa
         child.wait()
         os.close(master)
     text = seen.decode(errors="replace")
-    for word in ("width [mm]", "motion", "grasp", "command", "link", "round trip", "states/s"):
+    for word in (*grippers.split(","), "width [mm]", "motion", "grasp", "command", "link", "round trip", "states/s"):
         assert word in text
     _check_nothing_is_left(folder)
 

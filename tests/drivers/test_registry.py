@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, cast
 
@@ -11,22 +10,24 @@ import pytest
 from gripperd.drivers import registry
 from gripperd.drivers.base import Driver, GripperConfig
 from gripperd.drivers.registry import driver_specs
-from gripperd.drivers.spec import DriverSpec
+from gripperd.drivers.spec import DriverSpec, Surroundings
 from gripperd.modbus.bus import Bus, BusLimits
 from tests.support.sim_line import SimLine
 from tests.support.virtual_time import VirtualClock
 
-BUSES = {"tool0": Bus("tool0", SimLine({}), BusLimits(), VirtualClock())}
+CLOCK = VirtualClock()
+SURROUNDINGS = Surroundings({"tool0": Bus("tool0", SimLine({}), BusLimits(), CLOCK)}, CLOCK)
 
 
 def _config(spec: DriverSpec) -> GripperConfig:
-    return spec.config.model_validate({"name": "left", "driver": spec.name, "bus": "tool0"})
+    where = {"address": "127.0.0.1"} if "address" in spec.config.model_fields else {"bus": "tool0"}
+    return spec.config.model_validate({"name": "left", "driver": spec.name, **where})
 
 
 @pytest.mark.parametrize("spec", driver_specs().values(), ids=lambda spec: spec.name)
 def test_every_driver_can_be_stopped_and_says_so(spec: DriverSpec) -> None:
     """STOP 35."""
-    driver = spec.make(_config(spec), BUSES)
+    driver = spec.make(_config(spec), SURROUNDINGS)
     assert callable(driver.stop)
     assert driver.info().stop_supported
 
@@ -49,12 +50,12 @@ def test_a_driver_that_lacks_a_part_is_refused_with_its_name(missing: str) -> No
     """STOP 35: before anything is polled; a stop that is missing must not be found out when it is needed."""
     whole = driver_specs()["rg75"]
 
-    def build(config: GripperConfig, buses: Mapping[str, Bus]) -> Driver:
-        return cast(Driver, _Partial(whole.build(config, buses), missing))
+    def build(config: GripperConfig, surroundings: Surroundings) -> Driver:
+        return cast(Driver, _Partial(whole.build(config, surroundings), missing))
 
     spec = DriverSpec("half", whole.config, build)
     with pytest.raises(TypeError, match=rf"driver 'half' lacks {missing}: see Driver in"):
-        spec.make(_config(spec), BUSES)
+        spec.make(_config(spec), SURROUNDINGS)
 
 
 def test_an_entry_point_that_is_no_driver_is_refused_and_one_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,10 @@ WITH_IO = {
     "scenario_driver.py",
     "timeline.py",
     "rg75/command.py",
+    "franka_hand/command.py",
+    "franka_hand/operations.py",
+    "franka_hand/server.py",
+    "franka_hand/vacuum_server.py",
 }
 CLOCKS_AND_PORTS = {
     "asyncio",

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gripperd.drivers.base import Driver, GripperConfig
 from gripperd.drivers.jodell.driver import JodellConfig, JodellDriver
 from gripperd.drivers.jodell.table import RG75
-from gripperd.drivers.spec import DriverSpec
-from gripperd.modbus.bus import Bus
+from gripperd.drivers.spec import DriverSpec, Surroundings
 
 
-def _build_rg75(config: GripperConfig, buses: Mapping[str, Bus]) -> Driver:
+def _build_rg75(config: GripperConfig, surroundings: Surroundings) -> Driver:
     assert isinstance(config, JodellConfig)
-    return JodellDriver(config, RG75, buses[config.bus])
+    return JodellDriver(config, RG75, surroundings.buses[config.bus])
 
 
 SPECS = (DriverSpec("rg75", JodellConfig, _build_rg75),)

@@ -111,6 +111,10 @@ class JodellDriver:
         self._tag_sent: object = None
         self._stop_unanswered = False
 
+    @property
+    def wire(self) -> None:
+        """It shares a bus."""
+
     def info(self) -> GripperInfo:
         """What an RG75 can do, with this configuration."""
         config = self.config

@@ -16,6 +16,7 @@ from gripperd.drivers.jodell.table import (
     STA_ACTIVATING,
     STA_ACTIVE,
 )
+from gripperd.drivers.values import invalid_relative
 
 
 def observe(status: Status, stroke_m: float, empty_width_m: float) -> Observation:
@@ -83,11 +84,8 @@ def _readings(status: Status) -> Readings | None:
 
 def invalid_value(command: Command, stroke_m: float) -> Refusal | None:
     """Well-typed values that are not permitted."""
-    for name in ("relative_speed", "relative_effort"):
-        value = getattr(command, name, 0.0)
-        if not 0.0 <= value <= 1.0:
-            text = f"{name} is {value}: give 0 for the configured default, or more than 0 up to 1"
-            return Refusal(Code.INVALID_ARGUMENT, text)
+    if (refusal := invalid_relative(command)) is not None:
+        return refusal
     if isinstance(command, Move):
         return _invalid_width("opening_width_m", command.opening_width_m, stroke_m)
     if isinstance(command, Grip) and command.expected_object_width_valid:

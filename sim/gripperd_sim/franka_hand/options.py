@@ -1,0 +1,62 @@
+"""Every behaviour of the hand that is configurable or not documented, as one field each. Pure.
+
+[S] read in libfranka, [M] measured with its clients, [U] told by users, [?] not known: only a real hand can tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gripperd_sim.option_table import check, option
+
+
+@dataclass(frozen=True)
+class HandOptions:
+    """The switches of the simulated hand. All have defaults; see `describe()` for the table."""
+
+    # --- mechanics
+    max_width_m: float = option(0.08, "opening of the homed hand; 0.080 to 0.082 [U] franky#35", low=0.001, high=1)
+    max_speed_m_s: float = option(0.1, "fastest change of the width; faster requests are cut to it", low=0.001, high=10)
+    move_force_n: float = option(
+        20.0, "force with which a move presses against what is in its way [?]", low=1, high=500
+    )
+    max_force_n: float = option(70.0, "greatest force; stronger grasps are cut to it", low=1, high=500)
+    relax_m: float = option(
+        0.002, "how far the fingers open after a grasp outside its band [U] panda-py#50", low=0, high=0.05
+    )
+    # --- start
+    homed: bool = option(False, "homed at the start; a hand is not after power-up [U] franka_ros#276")
+    temperature_c: int = option(30, "temperature that is told", low=0, high=200)
+    # --- timing
+    command_latency_s: float = option(
+        1.0, "no motion is answered sooner, however short [U] libfranka#226, franka_ros2#92", low=0, high=60
+    )
+    homing_s: float = option(4.0, "duration of homing: close, then open [U]", low=0.1, high=60)
+    state_rate_hz: float = option(
+        0.0, "datagrams per second; 0: the real pattern, 10 Hz and 5 Hz between [U] franky#35, [M]", low=0, high=1000
+    )
+    # --- odd behaviours
+    stuck_move_s: float = option(
+        120.0, "a move against an object is answered after this time, unsuccessful [U] franka_ros#281", low=0, high=3600
+    )
+    busy: Literal["abort", "ignore"] = option(
+        "abort",
+        "a motion while one is pending: the old one is aborted [U] franka_ros#238; or the new one does nothing, and "
+        "fails when the old has ended [U] fairo#1398",
+    )
+    second_grasp: Literal["fail", "grasp"] = option(
+        "fail", "a grasp while grasping: fails after the latency [U] libfranka#93; or is carried out"
+    )
+    reopen_needs_stop: bool = option(False, "a move while grasping does nothing, and fails [U] gello_software#4")
+    stop_ignored: float = option(
+        0.0,
+        "chance that a stop is ignored: answered only when the motion has ended [U] libfranka#52, #111",
+        low=0,
+        high=1,
+    )
+    stop_answered_first: bool = option(False, "the stop is answered before the motion that it aborts [?]")
+    close_stops: bool = option(False, "closing the connection of a pending motion stops it [?]")
+
+    def __post_init__(self) -> None:
+        check(self)

@@ -1,0 +1,1 @@
+"""Checks on real hardware, run by a person: python -m tests.hil --help."""

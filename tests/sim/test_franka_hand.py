@@ -1,0 +1,330 @@
+"""The simulated hand in simulated time: motions, answers, band, stops, states."""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from gripperd_sim.franka_hand import FrankaHand, HandOptions
+from gripperd_sim.franka_hand.wire import (
+    GRASP,
+    HOMING,
+    MOVE,
+    NAMES,
+    PAYLOADS,
+    STATUS_NAMES,
+    STOP,
+    BrokenStreamError,
+    Stream,
+)
+from gripperd_sim.history import Kind
+from gripperd_sim.jaw import GraspObject, WorldError
+from tests.vectors import franka_frames as frames
+
+
+class Client:
+    """Sends to a hand at a time that the test moves, and collects (number, status, when)."""
+
+    def __init__(self, **options: Any) -> None:
+        options = {"homed": True, "command_latency_s": 0.0, "homing_s": 2.0} | options
+        self.hand = FrankaHand(HandOptions(**options), 0.0)
+        self.t_s = 0.0
+        self.number = 0
+        self.told: dict[int, tuple[str, Any]] = {}
+
+    def send(self, command: int, *values: float) -> int:
+        """Returns the request's number."""
+        self.number += 1
+        body = struct.pack(PAYLOADS[command], *values)
+        data = struct.pack("<HII", command, self.number, 10 + len(body)) + body
+        (request,) = Stream().feed(data)
+        self.hand.request(1, request, self.t_s)
+        self.collect()
+        return self.number
+
+    def collect(self) -> None:
+        answers, self.hand.answers = self.hand.answers, []
+        for each in answers:
+            command, number, size, status = struct.unpack("<HIIH", each.data)
+            assert (command, size) == (each.command, 12)
+            assert number not in self.told, "one answer for each"
+            self.told[number] = (STATUS_NAMES[status], round(self.t_s, 3))
+
+    def wait(self, duration_s: float) -> None:
+        """In steps, so that answers come at their times."""
+        end_s = self.t_s + duration_s
+        while self.t_s < end_s - 1e-9:
+            next_s = self.hand.next_event_s()
+            self.t_s = end_s if next_s is None else min(end_s, max(next_s, self.t_s + 1e-6))
+            self.hand.advance(self.t_s)
+            self.collect()
+
+    def put(self, width_m: float) -> None:
+        self.hand.put_object(GraspObject(width_m), self.t_s)
+
+    @property
+    def width_m(self) -> float:
+        self.hand.advance(self.t_s)
+        return self.hand.jaw.width_m
+
+    def state(self) -> tuple[Any, ...]:
+        number, width_m, max_m, grasped, temperature_c = struct.unpack("<IddBH", self.hand.datagram(self.t_s))
+        return number, width_m, max_m, grasped, temperature_c
+
+
+def test_requests_are_read_from_literal_bytes() -> None:
+    stream = Stream()
+    data = b"".join(map(bytes.fromhex, (frames.CONNECT, frames.HOMING, frames.MOVE, frames.GRASP, frames.STOP)))
+    requests = [request for n in range(len(data)) for request in stream.feed(data[n : n + 1])]
+    assert [(each.command, each.number, each.values) for each in requests] == [
+        (0, 0, (3, 0x1234)),
+        (1, 1, ()),
+        (3, 0x01020304, (0.25, 0.125)),
+        (2, 7, (0.0625, 0.0078125, 0.015625, 0.125, 30.0)),
+        (4, 9, ()),
+    ]
+    with pytest.raises(BrokenStreamError):
+        list(Stream().feed(b"\x03\x00\x01\x00\x00\x00\x05\x00\x00\x00"))
+
+
+def test_a_hand_is_not_homed_at_first_and_homing_closes_opens_and_sets_max_width() -> None:
+    client = Client(homed=False)
+    assert client.state()[2] == 0.0
+    refused = client.send(MOVE, 0.04, 0.1)
+    client.wait(0.001)
+    assert client.told[refused][0] == "fail"
+    homing = client.send(HOMING)
+    client.wait(0.999)
+    assert client.width_m < 0.001
+    assert client.state()[2] == 0.0
+    client.wait(1.0)
+    assert homing not in client.told
+    client.wait(0.01)
+    assert client.told[homing] == ("success", pytest.approx(2.0, abs=0.01))
+    assert client.state()[1:4] == (0.08, 0.08, 0)
+
+
+def test_a_move_is_answered_when_it_has_ended_and_never_before_the_latency() -> None:
+    client = Client(command_latency_s=1.0)
+    slow = client.send(MOVE, 0.0, 0.05)
+    client.wait(1.7)
+    assert client.told[slow] == ("success", pytest.approx(1.6, abs=0.001))
+    short = client.send(MOVE, 0.001, 0.1)
+    client.wait(1.1)
+    assert client.told[short] == ("success", pytest.approx(1.7 + 1.0, abs=0.001))
+
+
+@pytest.mark.parametrize(
+    ("command", "values"),
+    [
+        (MOVE, (0.0801, 0.1)),
+        (MOVE, (-0.001, 0.1)),
+        (MOVE, (float("nan"), 0.1)),
+        (MOVE, (0.04, 0.0)),
+        (GRASP, (0.02, 0.005, 0.005, 0.1, 0.0)),
+        (GRASP, (0.02, 0.005, 0.005, 0.0, 30.0)),
+    ],
+)
+def test_what_cannot_be_fails_and_moves_nothing(command: int, values: tuple[float, ...]) -> None:
+    client = Client()
+    number = client.send(command, *values)
+    client.wait(0.5)
+    assert client.told[number][0] == "fail"
+    assert client.width_m == 0.08
+
+
+def test_a_move_against_an_object_is_not_answered_until_it_is_taken_away() -> None:
+    client = Client()
+    client.put(0.03)
+    number = client.send(MOVE, 0.0, 0.1)
+    client.wait(30.0)
+    assert not client.told
+    assert client.width_m == pytest.approx(0.03, abs=0.0001)
+    client.hand.take_object(client.t_s)
+    client.wait(1.0)
+    assert client.told[number] == ("success", pytest.approx(30.3, abs=0.01))
+
+
+def test_a_move_that_stays_stuck_is_given_up_after_minutes() -> None:
+    client = Client(stuck_move_s=120.0)
+    client.put(0.03)
+    number = client.send(MOVE, 0.0, 0.1)
+    client.wait(130.0)
+    assert client.told[number] == ("unsuccessful", pytest.approx(120.5, abs=0.01))
+
+
+@pytest.mark.parametrize(
+    ("width_m", "inner_m", "outer_m", "held"),
+    [
+        (0.03, 0.005, 0.005, True),
+        (0.026, 0.005, 0.005, True),
+        (0.0245, 0.005, 0.005, False),
+        (0.0355, 0.005, 0.005, False),
+        (0.0, 0.005, 0.08, True),
+        (0.0, 0.005, 0.029, False),
+    ],
+)
+def test_a_grasp_succeeds_inside_its_band_only(width_m: float, inner_m: float, outer_m: float, held: bool) -> None:
+    client = Client()
+    client.put(0.03)
+    number = client.send(GRASP, width_m, inner_m, outer_m, 0.1, 30.0)
+    client.wait(1.0)
+    assert client.told[number][0] == ("success" if held else "unsuccessful")
+    assert bool(client.state()[3]) is held
+    assert client.width_m == pytest.approx(0.03 if held else 0.032, abs=0.0001), "outside of it the fingers let go"
+    assert (client.hand.jaw.force_n > 0) is held
+
+
+def test_the_band_is_open_at_both_ends() -> None:
+    client = Client()
+    nothing = client.send(GRASP, 0.0, 0.0, 0.08, 0.1, 30.0)
+    client.wait(1.0)
+    assert client.told[nothing][0] == "unsuccessful", "0 is not more than 0 - 0"
+    again = client.send(GRASP, 0.0, 0.001, 0.08, 0.1, 30.0)
+    client.wait(1.0)
+    assert client.told[again][0] == "success", "a grasp of nothing is one, too"
+
+
+@pytest.mark.parametrize("how", ["taken", "moved", "stopped", "homed"])
+def test_grasped_is_told_until_the_object_is_lost_or_let_go(how: str) -> None:
+    client = Client()
+    client.put(0.03)
+    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
+    client.wait(1.0)
+    assert client.state()[3] == 1
+    if how == "taken":
+        client.hand.take_object(client.t_s)
+    else:
+        client.send({"moved": MOVE, "stopped": STOP, "homed": HOMING}[how], *((0.06, 0.1) if how == "moved" else ()))
+    client.wait(0.1)
+    assert client.state()[3] == 0
+
+
+def test_a_second_grasp_while_grasping_fails_and_lets_nothing_go() -> None:
+    client = Client(command_latency_s=0.5)
+    client.put(0.03)
+    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
+    client.wait(1.0)
+    second = client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 60.0)
+    client.wait(1.0)
+    assert client.told[second] == ("fail", 1.5)
+    assert client.hand.jaw.holding
+
+
+def test_a_hand_that_needs_a_stop_to_reopen() -> None:
+    client = Client(reopen_needs_stop=True)
+    client.put(0.03)
+    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
+    client.wait(1.0)
+    refused = client.send(MOVE, 0.08, 0.1)
+    client.wait(0.1)
+    client.send(STOP)
+    opened = client.send(MOVE, 0.08, 0.1)
+    client.wait(1.0)
+    assert (client.told[refused][0], client.told[opened][0]) == ("fail", "success")
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_stop_aborts_what_is_pending_and_both_are_answered_at_once(first: bool) -> None:
+    client = Client(stop_answered_first=first, command_latency_s=1.0)
+    moving = client.send(MOVE, 0.0, 0.05)
+    client.wait(0.5)
+    stop = client.send(STOP)
+    assert client.told == {moving: ("aborted", 0.5), stop: ("success", 0.5)}
+    assert (next(iter(client.told)) == stop) is first
+    client.wait(1.0)
+    assert client.width_m == pytest.approx(0.08 - 0.025, abs=0.0001)
+
+
+def test_a_stop_that_is_ignored_is_answered_when_the_motion_has_ended() -> None:
+    client = Client(stop_ignored=1.0)
+    moving = client.send(MOVE, 0.0, 0.1)
+    client.wait(0.3)
+    stop = client.send(STOP)
+    client.wait(1.0)
+    assert client.told == {moving: ("success", 0.8), stop: ("success", 0.8)}
+
+
+def test_stops_are_ignored_by_chance_and_the_chance_is_seeded() -> None:
+    def played() -> list[str]:
+        client = Client(stop_ignored=0.5)
+        for n in range(20):
+            client.send(MOVE, 0.0 if n % 2 else 0.08, 0.1)
+            client.wait(0.1)
+            client.send(STOP)
+            client.wait(1.0)
+        return [status for status, _ in client.told.values()]
+
+    assert played() == played()
+    assert 3 < played().count("aborted") < 17
+
+
+@pytest.mark.parametrize(("busy", "statuses"), [("abort", ("aborted", "success")), ("ignore", ("success", "fail"))])
+def test_a_motion_while_one_is_pending(busy: str, statuses: tuple[str, str]) -> None:
+    client = Client(busy=busy)
+    first = client.send(MOVE, 0.0, 0.1)
+    client.wait(0.3)
+    second = client.send(MOVE, 0.07, 0.1)
+    client.wait(3.0)
+    assert (client.told[first][0], client.told[second][0]) == statuses
+    assert client.width_m == pytest.approx(0.07 if busy == "abort" else 0.0)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_closing_the_connection_of_a_motion(stops: bool) -> None:
+    client = Client(close_stops=stops)
+    client.send(MOVE, 0.0, 0.1)
+    client.wait(0.3)
+    client.hand.closed(1, client.t_s)
+    client.wait(1.0)
+    assert client.width_m == pytest.approx(0.05 if stops else 0.0)
+
+
+def test_a_power_cycle_loses_homing_and_what_is_pending_and_numbers_begin_anew() -> None:
+    client = Client()
+    client.wait(5.0)
+    assert client.state()[0] == 5000
+    client.send(MOVE, 0.0, 0.1)
+    client.wait(0.3)
+    client.hand.power_cycle(client.t_s, 1.0)
+    client.send(MOVE, 0.0, 0.1)
+    client.wait(2.0)
+    assert not client.told
+    assert client.state()[:3] == (1000, pytest.approx(0.05), 0.0)
+    with pytest.raises(WorldError):
+        client.hand.power_cycle(client.t_s, -1.0)
+
+
+def test_message_ids_are_milliseconds_and_never_the_same() -> None:
+    client = Client()
+    ids = []
+    for _ in range(5):
+        ids += [client.state()[0], client.state()[0]]
+        client.t_s += 0.1
+    assert all(b > a for a, b in pairwise(ids))
+    assert ids[::2] == [1, 100, 200, 300, 400]
+
+
+def test_a_part_lies_ready_whenever_the_hand_is_open() -> None:
+    client = Client(homed=False)
+    client.hand.supply_object(GraspObject(0.03), 0.0)
+    client.send(HOMING)
+    client.wait(2.1)
+    grasp = client.send(GRASP, 0.0, 0.005, 0.08, 0.1, 30.0)
+    client.wait(1.0)
+    assert client.told[grasp][0] == "success"
+    assert client.width_m == pytest.approx(0.03, abs=0.0001)
+
+
+def test_the_history_tells_every_request_answer_and_motion() -> None:
+    client = Client()
+    client.send(MOVE, 0.04, 0.1)
+    client.wait(1.0)
+    history = client.hand.history
+    assert [event.kind for event in history] == [Kind.REQUEST, Kind.MOTION_START, Kind.MOTION_END, Kind.REPLY]
+    request = history.of(Kind.REQUEST)[0].fields
+    assert (request["command"], request["number"], request["values"]) == (NAMES[MOVE], 1, (0.04, 0.1))
+    assert history.of(Kind.MOTION_END)[0].fields == {"outcome": "reached", "width_m": pytest.approx(0.04)}

@@ -1,0 +1,327 @@
+"""The simulated hand on real sockets: connections, states, faults, operations; and the program."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gripperd_sim.control import AsyncControlClient
+from gripperd_sim.franka_hand import FrankaHand, HandOptions
+from gripperd_sim.franka_hand.faults import Fault
+from gripperd_sim.franka_hand.operations import HandBench
+from gripperd_sim.franka_hand.server import HandServer, ServerError
+from gripperd_sim.franka_hand.wire import HOMING, MOVE, PAYLOADS, STOP
+from gripperd_sim.operations import Operations
+from gripperd_sim.option_table import as_markdown
+from tests.e2e.processes import eventually, process
+
+LIMIT_S = 10.0
+MANUAL = Path(__file__).parents[2] / "docs" / "simulator.md"
+
+
+class Client:
+    """A client that does what libfranka does, and looks at every byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.states = socket.socket(type=socket.SOCK_DGRAM)
+        self.states.bind(("127.0.0.1", 0))
+        self.states.setblocking(False)
+        self.number = 0
+
+    @classmethod
+    async def connect(cls, server: HandServer, version: int = 3) -> tuple[Client, bytes]:
+        """The client, and the answer to Connect."""
+        client = cls(*await asyncio.open_connection(server.address, server.port))
+        port = client.states.getsockname()[1]
+        client.writer.write(struct.pack("<HIIHH", 0, 0, 14, version, port))
+        return client, await asyncio.wait_for(client.reader.readexactly(14), LIMIT_S)
+
+    def send(self, command: int, *values: float) -> int:
+        self.number += 1
+        body = struct.pack(PAYLOADS[command], *values)
+        self.writer.write(struct.pack("<HII", command, self.number, 10 + len(body)) + body)
+        return self.number
+
+    async def answer(self) -> tuple[int, int, int, int]:
+        """command, number, size, status."""
+        found = struct.unpack("<HIIH", await asyncio.wait_for(self.reader.readexactly(12), LIMIT_S))
+        return found[0], found[1], found[2], found[3]
+
+    async def state(self) -> bytes:
+        """The next datagram."""
+        loop = asyncio.get_running_loop()
+        return await asyncio.wait_for(loop.sock_recv(self.states, 100), LIMIT_S)
+
+    def close(self) -> None:
+        self.writer.transport.abort()
+        self.states.close()
+
+
+class Served:
+    """A server with its operations."""
+
+    def __init__(self, hand: FrankaHand) -> None:
+        self.hand = hand
+        self.server = HandServer(hand, "127.0.0.1", 0)
+        self.operations = Operations(HandBench(hand, self.server).table())
+        self.clients: list[Client] = []
+
+    def call(self, op: str, **params: Any) -> Any:
+        return self.operations.call(op, params)
+
+    async def client(self) -> Client:
+        client, _ = await Client.connect(self.server)
+        self.clients.append(client)
+        return client
+
+
+@contextlib.asynccontextmanager
+async def served(**options: Any) -> AsyncIterator[Served]:
+    options = {"homed": True, "command_latency_s": 0.0, "homing_s": 0.2, "state_rate_hz": 200.0} | options
+    made = Served(FrankaHand(HandOptions(**options), asyncio.get_running_loop().time()))
+    await made.server.start()
+    try:
+        yield made
+    finally:
+        for client in made.clients:
+            client.close()
+        await made.server.close()
+
+
+async def test_connect_is_answered_with_fourteen_bytes_and_states_follow() -> None:
+    async with served() as hand:
+        client, answer = await Client.connect(hand.server)
+        hand.clients.append(client)
+        assert answer == bytes.fromhex("0000 00000000 0e000000 0000 0300")
+        first, second = await client.state(), await client.state()
+        assert len(first) == len(second) == 23
+        assert struct.unpack_from("<I", second)[0] > struct.unpack_from("<I", first)[0]
+        assert struct.unpack_from("<dd", first, 4) == (0.08, 0.08)
+
+
+async def test_another_version_is_refused_and_gets_no_states() -> None:
+    async with served() as hand:
+        client, answer = await Client.connect(hand.server, version=2)
+        hand.clients.append(client)
+        assert answer == bytes.fromhex("0000 00000000 0e000000 0100 0300")
+        good = await hand.client()
+        await good.state()
+        with pytest.raises(BlockingIOError):
+            client.states.recv(100)
+
+
+async def test_a_stop_is_heard_while_a_motion_runs_and_both_are_answered() -> None:
+    async with served() as hand:
+        client = await hand.client()
+        client.send(MOVE, 0.0, 0.01)
+        client.send(STOP)
+        assert await client.answer() == (MOVE, 1, 12, 3)
+        assert await client.answer() == (STOP, 2, 12, 0)
+
+
+async def test_several_connections_have_their_own_numbers_and_states() -> None:
+    async with served() as hand:
+        first, second = await hand.client(), await hand.client()
+        first.send(MOVE, 0.0, 0.01)
+        await eventually(lambda: hand.hand.motion is not None, "motion")
+        second.send(STOP)
+        assert await first.answer() == (MOVE, 1, 12, 3)
+        assert await second.answer() == (STOP, 1, 12, 0)
+        assert len(await first.state()) == len(await second.state()) == 23
+
+
+async def test_the_real_pattern_of_states() -> None:
+    """10 Hz and 5 Hz: 0, 12, 100, 200, 212, 300 ms, ..."""
+    async with served(state_rate_hz=0.0) as hand:
+        client = await hand.client()
+        ids = [struct.unpack_from("<I", await client.state())[0] for _ in range(7)]
+        pauses_ms = [b - a for a, b in pairwise(ids)]
+        begin = next(n for n in range(3) if abs(pauses_ms[n] - 12) < abs(pauses_ms[n] - 88))
+        told = pauses_ms[begin : begin + 3]
+        assert sum(told) == pytest.approx(200, abs=60), "a loaded machine is late, and is not late for ever"
+        assert told[0] < min(told[1:])
+
+
+async def test_a_broken_stream_and_the_end_of_the_server_are_resets() -> None:
+    async with served() as hand:
+        client, other = await hand.client(), await hand.client()
+        client.writer.write(struct.pack("<HII", MOVE, 1, 5))
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(client.reader.readexactly(1), LIMIT_S)
+        await hand.server.close()
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(other.reader.readexactly(1), LIMIT_S)
+
+
+@pytest.mark.parametrize(("how", "reset"), [("reset", True), ("finish", False), ("half_close", False)])
+async def test_disconnect(how: str, reset: bool) -> None:
+    async with served() as hand:
+        client = await hand.client()
+        hand.call("disconnect", how=how)
+        if reset:
+            with pytest.raises(ConnectionResetError):
+                await asyncio.wait_for(client.reader.read(), LIMIT_S)
+        else:
+            assert await asyncio.wait_for(client.reader.read(), LIMIT_S) == b""
+        if how == "half_close":
+            assert len(await client.state()) == 23, "states go on"
+
+
+async def test_silence_hears_and_says_nothing_and_ends() -> None:
+    async with served() as hand:
+        client = await hand.client()
+        hand.call("unplug")
+        client.send(MOVE, 0.0, 0.1)
+        await asyncio.sleep(0.05)
+        assert not hand.call("log")["events"][1:], "only Connect was heard"
+        hand.call("plug")
+        number = client.send(STOP)
+        assert await client.answer() == (STOP, number, 12, 0)
+
+
+async def test_refuse_and_listen() -> None:
+    async with served() as hand:
+        hand.call("refuse")
+        await asyncio.sleep(0)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(hand.server.address, hand.server.port)
+        hand.call("listen")
+        await eventually(lambda: hand.server._server is not None, "listening")
+        await hand.client()
+
+
+async def test_faults_of_answers() -> None:
+    async with served() as hand:
+        client = await hand.client()
+        hand.call("unknown_status")
+        client.send(STOP)
+        assert (await client.answer())[3] == 9
+        hand.call("wrong_size")
+        client.send(STOP)
+        assert (await client.answer())[2] == 5
+        hand.call("split_answers")
+        client.send(STOP)
+        pieces = [await asyncio.wait_for(client.reader.read(100), LIMIT_S)]
+        while sum(map(len, pieces)) < 12:
+            pieces.append(await asyncio.wait_for(client.reader.read(100), LIMIT_S))
+        assert len(pieces) > 1
+        hand.call("lose_answers", count=1)
+        client.send(STOP)
+        number = client.send(STOP)
+        assert (await client.answer())[1] == number
+        assert hand.call("state")["faults"]["struck"] == {
+            "unknown_status": 1,
+            "wrong_size": 1,
+            "split_answers": 1,
+            "lose_answers": 1,
+        }
+
+
+async def test_faults_of_states() -> None:
+    async with served(state_rate_hz=50.0) as hand:
+        client = await hand.client()
+        await client.state()
+        hand.call("short_states")
+        assert len(await client.state()) == 22
+        hand.call("double_states")
+        assert await client.state() == await client.state()
+        (number,) = struct.unpack_from("<I", await client.state())
+        hand.call("old_states")
+        (old,) = struct.unpack_from("<I", await client.state())
+        assert old < number
+        hand.call("lose_states", count=3)
+        (after,) = struct.unpack_from("<I", await client.state())
+        assert after - number > 60
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+async def test_a_count_of_zero_disarms(fault: Fault) -> None:
+    async with served() as hand:
+        hand.call(fault.value, count=5)
+        assert hand.call("state")["faults"]["armed"] == {fault.value: 5}
+        hand.call(fault.value, count=0)
+        assert hand.call("state")["faults"]["armed"] == {}
+
+
+async def test_the_world_is_moved_by_operations() -> None:
+    async with served(homed=False) as hand:
+        client = await hand.client()
+        number = client.send(HOMING)
+        assert await client.answer() == (HOMING, number, 12, 0)
+        hand.call("obstruct", width_m=0.05)
+        client.send(MOVE, 0.0, 0.1)
+        await eventually(lambda: hand.call("state")["state"]["stuck"], "blocked move")
+        hand.call("clear_obstruction")
+        assert (await client.answer())[3] == 0
+        hand.call("power_cycle", off_s=0.05)
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(client.reader.readexactly(1), LIMIT_S)
+        await eventually(lambda: hand.call("state")["state"]["powered"], "power")
+        assert not hand.call("state")["state"]["homed"]
+
+
+async def test_an_address_that_cannot_be_served_is_an_error_that_says_what_to_do() -> None:
+    async with served() as hand:
+        second = HandServer(FrankaHand(now_s=0.0), "127.0.0.1", hand.server.port)
+        with pytest.raises(ServerError, match="is in use: end the other simulator, or give another --address"):
+            await second.start()
+    with pytest.raises(ServerError, match="is no address of this machine"):
+        await HandServer(FrankaHand(now_s=0.0), "192.0.2.1", 0).start()
+
+
+# --- the program
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gripperd_sim", "franka-hand", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_help_and_options() -> None:
+    told = _run("--help")
+    assert (told.returncode, "--address 127.0.0.2" in told.stdout) == (0, True)
+    assert "command_latency_s=1.0" in _run("--list-options").stdout
+    wrong = _run("--address", "127.0.0.1", "--option", "homing=3")
+    assert (wrong.returncode, "Did you mean homing_s?" in wrong.stderr) == (2, True)
+    assert "--address A is needed" in _run().stderr
+    assert "Traceback" not in wrong.stderr
+
+
+async def test_the_program_serves_is_controlled_and_ends(tmp_path: Path) -> None:
+    control = tmp_path / "c"
+    command = [sys.executable, "-m", "gripperd_sim", "franka-hand", "--address", "127.0.0.1", "--port", "0"]
+    arguments = [*command, "--homed", "--control", str(control), "--object-width-m", "0.03"]
+    async with process(arguments, tmp_path / "log") as running:
+        await eventually(lambda: "ready 127.0.0.1:" in running.output(), "readiness")
+        async with await AsyncControlClient.connect(control) as sim:
+            state = (await sim.call("state"))["state"]
+            assert (state["homed"], state["object_width_m"]) == (True, 0.03)
+            assert set(DOCUMENTED) == set((await sim.call("help"))["ops"]) - {"help"}
+        assert await running.end(signal.SIGTERM) == 0
+        assert json.dumps(running.output()).count("\\n") == 1, "nothing but the ready line"
+    assert not control.exists()
+
+
+def _documented() -> list[str]:
+    text = MANUAL.read_text().split("## Franka Hand")[1]
+    return [line.split("`")[1] for line in text.splitlines() if line.startswith("| `") and line.count("|") == 4]
+
+
+DOCUMENTED = _documented()
+
+
+def test_the_manual_has_the_same_options() -> None:
+    assert as_markdown(HandOptions) in MANUAL.read_text(), "put the output of option_table.as_markdown() there"
