@@ -273,6 +273,41 @@ def test_a_motion_while_one_is_pending(busy: str, statuses: tuple[str, str]) -> 
     assert client.width_m == pytest.approx(0.07 if busy == "abort" else 0.0)
 
 
+@pytest.mark.parametrize("busy", ["abort", "ignore"])
+def test_nothing_moves_on_under_a_motion_that_was_refused(busy: str) -> None:
+    client = Client(busy=busy)
+    first = client.send(MOVE, 0.0, 0.02)
+    client.wait(1.0)
+    second = client.send(MOVE, 0.2, 0.1)
+    client.wait(5.0)
+    assert client.told[second][0] == "fail"
+    assert client.told[first][0] == ("aborted" if busy == "abort" else "success")
+    assert client.width_m == pytest.approx(0.06 if busy == "abort" else 0.0)
+    ends = client.hand.history.of(Kind.MOTION_END)
+    assert ends[0].fields["width_m"] == pytest.approx(client.width_m), "what the history told is true"
+
+
+def test_a_motion_ends_once_also_when_its_answer_is_still_due() -> None:
+    client = Client(command_latency_s=1.0)
+    client.put(0.03)
+    grasp = client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
+    client.wait(0.8)
+    client.send(STOP)
+    assert client.told[grasp] == ("aborted", 0.8)
+    assert [event.fields["outcome"] for event in client.hand.history.of(Kind.MOTION_END)] == ["grasped"]
+
+
+def test_closing_the_connection_of_a_grasp_that_has_closed_leaves_it_alone() -> None:
+    client = Client(command_latency_s=1.0, close_stops=True)
+    client.put(0.03)
+    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
+    client.wait(0.8)
+    client.hand.closed(1, client.t_s)
+    assert client.state()[3] == 1
+    client.hand.take_object(client.t_s)
+    assert client.state()[3] == 0, "nothing is held any more"
+
+
 @pytest.mark.parametrize("stops", [False, True])
 def test_closing_the_connection_of_a_motion(stops: bool) -> None:
     client = Client(close_stops=stops)
@@ -293,6 +328,7 @@ def test_a_power_cycle_loses_homing_and_what_is_pending_and_numbers_begin_anew()
     client.send(MOVE, 0.0, 0.1)
     client.wait(2.0)
     assert not client.told
+    assert client.hand.history.of(Kind.MOTION_END)[-1].fields["outcome"] == "power lost"
     assert client.state()[:3] == (1000, pytest.approx(0.05), 0.0)
     with pytest.raises(WorldError):
         client.hand.power_cycle(client.t_s, -1.0)

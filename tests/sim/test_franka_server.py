@@ -23,6 +23,7 @@ from gripperd_sim.franka_hand.faults import Fault
 from gripperd_sim.franka_hand.operations import HandBench
 from gripperd_sim.franka_hand.server import HandServer, ServerError
 from gripperd_sim.franka_hand.wire import HOMING, MOVE, PAYLOADS, STOP
+from gripperd_sim.history import Event, Kind
 from gripperd_sim.operations import Operations
 from gripperd_sim.option_table import as_markdown
 from tests.e2e.processes import eventually, process
@@ -180,6 +181,52 @@ async def test_disconnect(how: str, reset: bool) -> None:
             assert len(await client.state()) == 23, "states go on"
 
 
+async def test_a_half_closed_connection_hears_and_is_not_answered_and_the_others_are() -> None:
+    """libfranka's commands hang there, its reads go on [M]."""
+    async with served() as hand:
+        client, other = await hand.client(), await hand.client()
+        client.send(MOVE, 0.07, 0.1)
+        hand.call("disconnect", how="half_close")
+        stopped = client.send(STOP)
+        await eventually(lambda: any(e.fields["number"] == stopped for e in replies(hand)), "answer that is not sent")
+        for each in (client, other):
+            await drained(each)
+            assert len(await each.state()) == 23
+        assert await client.reader.read() == b""
+
+
+def replies(hand: Served) -> list[Event]:
+    return hand.hand.history.of(Kind.REPLY)
+
+
+async def drained(client: Client) -> None:
+    """States that came before now are of no interest."""
+    with contextlib.suppress(BlockingIOError):
+        for _ in range(1000):
+            client.states.recv(100)
+
+
+async def test_a_server_that_is_closed_does_nothing_any_more() -> None:
+    async with served() as hand:
+        await hand.client()
+        await hand.server.close()
+        await eventually(lambda: not hand.server.connections, "end of the connection")
+        assert hand.server._alarm is None
+
+
+async def test_without_power_connections_are_refused_until_it_is_back() -> None:
+    async with served() as hand:
+        client = await hand.client()
+        hand.call("power_cycle", off_s=0.3)
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(client.reader.readexactly(1), LIMIT_S)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(hand.server.address, hand.server.port)
+        await eventually(lambda: bool(hand.call("state")["state"]["powered"]), "power")
+        await eventually(lambda: hand.server._server is not None, "listening")
+        await hand.client()
+
+
 async def test_silence_hears_and_says_nothing_and_ends() -> None:
     async with served() as hand:
         client = await hand.client()
@@ -198,6 +245,12 @@ async def test_refuse_and_listen() -> None:
         await asyncio.sleep(0)
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(hand.server.address, hand.server.port)
+        with socket.socket() as squatter:
+            squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            squatter.bind((hand.server.address, hand.server.port))
+            squatter.listen()
+            with pytest.raises(ServerError, match="is in use"):
+                hand.call("listen")
         hand.call("listen")
         await eventually(lambda: hand.server._server is not None, "listening")
         await hand.client()

@@ -92,9 +92,9 @@ class FrankaHand:
     def closed(self, connection: int, now_s: float) -> None:
         """A connection is gone; what it started goes on."""
         self.advance(now_s)
-        if self.options.close_stops and self.motion is not None and self.motion.connection == connection:
+        motion = self.motion
+        if self.options.close_stops and motion is not None and motion.connection == connection and motion.ended is None:
             self._abort()
-            self.jaw.stop()
 
     def _stop(self, connection: int, request: Request) -> None:
         motion = self.motion
@@ -170,10 +170,14 @@ class FrankaHand:
         return 2 * self.options.max_width_m / self.options.homing_s
 
     def _abort(self) -> None:
+        """What is pending ends here. One that has ended and waits for its answer's time keeps what it grasped."""
         motion, self.motion = self.motion, None
         if motion is None:
             return
-        self._motion_ended("aborted")
+        if motion.ended is None:
+            # Also where the next motion is refused: nothing moves without a motion that is pending. [?]
+            self.jaw.stop()
+            self._motion_ended("aborted")
         self._answer(motion.connection, motion.request, ABORTED)
         self._answer_waiting(motion)
 
@@ -307,6 +311,8 @@ class FrankaHand:
         if not 0 <= off_s < math.inf:
             raise WorldError(f"off_s = {off_s}: give 0 or more seconds")
         self.advance(now_s)
+        if self.motion is not None and self.motion.ended is None:
+            self._motion_ended("power lost")
         self.powered = self.homed = False
         self._let_go()
         self.motion = None

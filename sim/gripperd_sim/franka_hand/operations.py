@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 
 from gripperd_sim.franka_hand.faults import DOCS, Fault
@@ -33,7 +32,6 @@ class HandBench:
         self._hand = hand
         self._server = server
         self._pump = pump
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def table(self) -> dict[str, Operation]:
         """All operations by name."""
@@ -65,12 +63,15 @@ class HandBench:
                 WIDTH,
             ),
             "clear_obstruction": on("Take it away.", lambda h, _a, t: h.clear_obstruction(t)),
-            "power_cycle": on("Power off now and on again; homing is lost, connections are reset.", self._power, off),
+            "power_cycle": on(
+                "Power off now and on again; homing is lost, connections are reset, new ones refused meanwhile.",
+                self._power,
+                off,
+            ),
         }
 
     def _power(self, hand: FrankaHand, args: Args, now_s: float) -> None:
         hand.power_cycle(now_s, args.number("off_s", DEFAULT_POWER_OFF_S))
-        self._server.reset_all()
 
     def _network(self) -> dict[str, Operation]:
         how = Param("how", Type.WORD, "reset by default", choices=("reset", "finish", "half_close"))
@@ -111,9 +112,7 @@ class HandBench:
         return None
 
     def _listen(self, _args: Args) -> Result:
-        task = asyncio.get_running_loop().create_task(self._server.listen())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._server.listen()
         return None
 
     def _faults(self) -> dict[str, Operation]:

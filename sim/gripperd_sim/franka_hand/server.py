@@ -7,6 +7,7 @@ spinning for ever [M], so only the `disconnect` operation can ask for one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import math
 import socket
@@ -41,6 +42,10 @@ class HandServer:
         self.connections: dict[int, Connection] = {}
         self._numbers = count(1)
         self._server: asyncio.Server | None = None
+        self._reserved: socket.socket | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._serving = False
+        self._refusing = False
         self._states: socket.socket | None = None
         self._silent_until_s = -math.inf
         self._alarm: asyncio.TimerHandle | None = None
@@ -49,41 +54,82 @@ class HandServer:
 
     async def start(self) -> None:
         """Listen. Raises ServerError."""
-        await self.listen()
+        self._reserved = reserve(self.address, self.port)
+        self.port = self._reserved.getsockname()[1]
+        await self._accept(self._take_listener())
+        self._serving = True
         self._states = socket.socket(type=socket.SOCK_DGRAM)
         self._states.setblocking(False)
         self._states.bind((self.address, 0))
         self._next_state_s = self.now_s()
         self._plan()
 
-    async def listen(self) -> None:
-        """Accept connections (again)."""
-        if self._server is not None:
-            return
+    async def _accept(self, listener: socket.socket) -> None:
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(self, wire.Stream()), sock=listener
+        )
+        if self._refusing or not self.hand.powered:
+            self._stop_accepting()
+
+    def _take_listener(self) -> socket.socket:
+        """The reserved port, listening. Raises ServerError when another program listens there by now."""
+        reserved, self._reserved = self._reserved or reserve(self.address, self.port), None
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                lambda: Connection(self, wire.Stream()), self.address, self.port, reuse_address=True
-            )
+            reserved.listen()
         except OSError as error:
+            reserved.close()
             raise ServerError(explain(self.address, self.port, error)) from error
-        self.port = self._server.sockets[0].getsockname()[1]
+        return reserved
+
+    def listen(self) -> None:
+        """Accept connections again. Raises ServerError."""
+        if self._serving and self.hand.powered and self._server is None and not self._tasks:
+            task = asyncio.get_running_loop().create_task(self._accept(self._take_listener()))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        self._refusing = False
 
     def refuse(self) -> None:
-        """Accept no connection any more; those that are open stay."""
+        """Accept no connection any more; those that are open stay. The port is kept for listen()."""
+        self._refusing = True
+        self._stop_accepting()
+
+    def _stop_accepting(self) -> None:
         if self._server is not None:
             self._server.close()
             self._server = None
+            # A port that is bound and does not listen refuses, and is still ours.
+            with contextlib.suppress(ServerError):
+                self._reserved = reserve(self.address, self.port)
 
     async def close(self) -> None:
         """End everything."""
-        self.refuse()
+        self._serving = False
+        await asyncio.gather(*self._tasks)
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._reserved is not None:
+            self._reserved.close()
+            self._reserved = None
         self.reset_all()
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._plan()
         if self._states is not None:
             self._states.close()
             self._states = None
         await asyncio.sleep(0)  # so that transports can close
+
+    def _follow_power(self) -> None:
+        """Without power there are no connections and nobody listens."""
+        if not self.hand.powered:
+            self._stop_accepting()
+            self.reset_all()
+        elif self._server is None and not self._refusing:
+            try:
+                self.listen()
+            except ServerError as error:
+                self._refusing = True
+                self.hand.history.add(self.now_s(), Kind.PORT, change=f"does not listen: {error}", name=self.address)
 
     def now_s(self) -> float:
         """The hand's time is the event loop's [s]."""
@@ -153,10 +199,15 @@ class HandServer:
             while self._next_state_s <= now_s:
                 self._next_state_s += next(self._schedule)
         self._plan()
+        if self._serving:
+            self._follow_power()
 
     def _plan(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
+            self._alarm = None
+        if not self._serving:
+            return
         event_s = self.hand.next_event_s()
         due_s = min(self._next_state_s, math.inf if event_s is None else event_s)
         loop = asyncio.get_running_loop()
@@ -227,6 +278,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._stream = stream
         self._transport: asyncio.Transport | None = None
+        self._half_closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio."""
@@ -249,8 +301,8 @@ class Connection(asyncio.Protocol):
             self.reset()
 
     def write(self, data: bytes) -> None:
-        """Send, if it is still there."""
-        if self._transport is not None and not self._transport.is_closing():
+        """Send, if it is still there and was not closed one way."""
+        if self._transport is not None and not self._transport.is_closing() and not self._half_closed:
             self._transport.write(data)
 
     def reset(self) -> None:
@@ -268,6 +320,7 @@ class Connection(asyncio.Protocol):
     def half_close(self) -> None:
         """Send nothing any more over TCP; states go on."""
         if self._transport is not None and self._transport.can_write_eof():
+            self._half_closed = True
             self._transport.write_eof()
 
 
@@ -275,6 +328,19 @@ def _schedule(rate_hz: float) -> Iterator[float]:
     """Pauses between states [s]. The real hand: every 100 ms, and 12 ms after each second one. [U] franky#35, [M]"""
     while True:
         yield from (1.0 / rate_hz,) if rate_hz else (0.012, 0.088, 0.1)
+
+
+def reserve(address: str, port: int) -> socket.socket:
+    """A TCP socket that holds the port and does not listen yet. Raises ServerError."""
+    found = socket.socket()
+    try:
+        found.setblocking(False)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((address, port))
+    except OSError as error:
+        found.close()
+        raise ServerError(explain(address, port, error)) from error
+    return found
 
 
 def explain(address: str, port: int, error: OSError) -> str:
