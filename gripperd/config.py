@@ -46,6 +46,10 @@ class DaemonConfig(_Section):
     """Permissions of the socket, octal."""
     socket_group: str | None = None
     """Group of the socket; None: the daemon's own."""
+    command_users: tuple[str, ...] | None = None
+    """Users that may command, by name or number; absent like command_groups: whoever may open the socket."""
+    command_groups: tuple[str, ...] | None = None
+    """Groups whose members may command, by name or number."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
     max_clients: int = Field(256, gt=0)

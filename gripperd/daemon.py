@@ -76,7 +76,8 @@ class Daemon:
             "loop": {"daemon": asdict(self.watch.counters)},
             "bus": {name: bus.counters.as_dict() for name, bus in self.buses.items()},
             "wire": {name: wire.statistics() for name, wire in self.wires.items()},
-            "socket": {"server": dict(self.socket.counters)},
+            "socket": {"server": dict(self.socket.counters), "fan_out": dict(self.socket.fan_out.counters)},
+            "session": {"clients": asdict(self.service.session_counters)},
             "mqtt": {name: dict(each.counters) for name, each in zip(self.grippers, self.publishers, strict=False)},
         }
 

@@ -1,4 +1,4 @@
-"""The one service behind every transport: finds the gripper, asks it, remembers nothing itself."""
+"""The one service behind every transport: finds the gripper, asks it, and knows who is connected."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gripperd import __version__
 from gripperd.clock import Clock
 from gripperd.contract import (
     CONTRACT_VERSION,
+    ClientList,
     CommandOutcome,
     CommandReply,
     DaemonInfo,
@@ -23,9 +24,10 @@ from gripperd.contract import (
     StopReply,
     WaitReply,
 )
-from gripperd.contract.requests import Command
-from gripperd.contract.service import Listener
+from gripperd.contract.service import Listener, Peer
 from gripperd.gripper import Gripper
+from gripperd.roster import Roster
+from gripperd.session import ClientSession, SessionCounters
 from gripperd.store import Store
 
 MAX_WAIT_S = 3600.0
@@ -52,6 +54,17 @@ class GripperService:
         self._host = host
         self._started_s = clock.monotonic()
         self._statistics = statistics
+        self._roster = Roster()
+        self.session_counters = SessionCounters()
+
+    def join(self, peer: Peer) -> ClientSession:
+        """A client came."""
+        member = self._roster.join(peer, self._clock.monotonic())
+        return ClientSession(member, self._roster, self.session_counters, self._find, self._stop_all)
+
+    def list_clients(self) -> ClientList:
+        """Who is connected, and who commanded last."""
+        return self._roster.told(self._clock.monotonic())
 
     def daemon_info(self) -> DaemonInfo:
         """Who answers."""
@@ -91,23 +104,6 @@ class GripperService:
         """The latest round."""
         return self._store.latest(self._find(gripper).name)
 
-    def command(self, command: Command) -> asyncio.Future[CommandReply]:
-        """Accept or refuse any command but stop."""
-        return self._find(command.gripper).command(command)
-
-    def stop(self, gripper: str | None) -> asyncio.Future[CommandReply] | asyncio.Future[StopReply]:
-        """Stop one gripper, or all when none is named. All are raised before this returns, those that answer first: one
-        that shares their wire and is silent would make them wait.
-        """
-        if gripper is not None:
-            return self._find(gripper).stop()
-        answering_first = sorted(self._grippers.values(), key=lambda each: not each.answers)
-        stops = {each.name: each.stop() for each in answering_first}
-        replies = [stops[name] for name in self._grippers]
-        if len(replies) == 1:
-            return asyncio.ensure_future(_stop_of_only(replies[0]))
-        return asyncio.ensure_future(_gather_stops(replies))
-
     def wait(self, gripper: str | None, command_seq: int, timeout_s: float) -> asyncio.Future[WaitReply]:
         """The outcome of an accepted command."""
         if not 0.0 <= timeout_s <= MAX_WAIT_S:
@@ -142,6 +138,19 @@ class GripperService:
     def names(self, gripper: str | None) -> list[str]:
         """The named gripper, or all."""
         return list(self._grippers) if gripper is None else [self._find(gripper).name]
+
+    def _stop_all(
+        self, stop: Callable[[Gripper], asyncio.Future[CommandReply]]
+    ) -> asyncio.Future[CommandReply] | asyncio.Future[StopReply]:
+        """All are raised before this returns, those that answer first: one that shares their wire and is silent would
+        make them wait.
+        """
+        answering_first = sorted(self._grippers.values(), key=lambda each: not each.answers)
+        stops = {each.name: stop(each) for each in answering_first}
+        replies = [stops[name] for name in self._grippers]
+        if len(replies) == 1:
+            return asyncio.ensure_future(_stop_of_only(replies[0]))
+        return asyncio.ensure_future(_gather_stops(replies))
 
     def _find(self, name: str | None) -> Gripper:
         if name is None:

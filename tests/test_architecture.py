@@ -30,7 +30,9 @@ PURE = (
     "gripperd.drivers.franka_hand.tracking",
     "gripperd.gripper.phases",
     "gripperd.gripper.ledger",
+    "gripperd.roster",
     "gripperd.transports.jsonrpc",
+    "gripperd.transports.lines",
     "gripperd.transports.subscriptions",
 )
 """Pure modules and packages. A new codec, table or state machine joins this list."""
@@ -41,7 +43,7 @@ LAYERS = (
     ("gripperd.modbus",),
     ("gripperd.drivers",),
     ("gripperd.store", "gripperd.gripper"),
-    ("gripperd.service", "gripperd.config"),
+    ("gripperd.roster", "gripperd.session", "gripperd.service", "gripperd.config"),
     ("gripperd.transports", "gripperd.logs", "gripperd.loop_watch"),
     ("gripperd.daemon",),
     ("gripperd.cli", "gripperd.__main__"),

@@ -122,6 +122,13 @@ class Outcome(StrEnum):
     UNCONFIRMED = "unconfirmed"
 
 
+class OnDisconnect(StrEnum):
+    """What a client asks for the case that it is lost."""
+
+    NONE = "none"
+    STOP = "stop"
+
+
 class Event(StrEnum):
     """What a subscription can ask for."""
 

@@ -13,6 +13,7 @@ from gripperd.contract.base import (
     Link,
     Message,
     MotionState,
+    OnDisconnect,
     Outcome,
     Verb,
 )
@@ -174,6 +175,51 @@ class GripperList(Message):
     """Answer of `gripper.list`."""
 
     grippers: list[GripperListEntry]
+
+
+class HelloReply(Message):
+    """Answer of `client.hello`: the number of this client."""
+
+    client: int
+
+
+class ClientEntry(Message):
+    """One client of the daemon. Times in [s].
+
+    client: its number, never used twice while the daemon lives. name: as it called itself. user: who runs it, pid: its
+    process; "" and 0 where the transport does not tell. holds: grippers that only it may command. commanded_last:
+    grippers whose last accepted command was its own.
+    """
+
+    client: int
+    name: str
+    transport: str
+    user: str
+    pid: int
+    may_command: bool
+    on_disconnect: OnDisconnect
+    heartbeat_s: float
+    connected_s: float
+    holds: list[str]
+    commanded_last: list[str]
+
+
+class LastCommand(Message):
+    """The last accepted command of one gripper, and whose it was. connected: whether that client is still there."""
+
+    gripper: str
+    client: int
+    name: str
+    verb: Verb
+    command_seq: int
+    connected: bool
+
+
+class ClientList(Message):
+    """Answer of `client.list`."""
+
+    clients: list[ClientEntry]
+    last_commands: list[LastCommand]
 
 
 class Availability(Message):

@@ -10,7 +10,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, model_validator
 
-from gripperd.contract.base import Event, Message, Verb
+from gripperd.contract.base import Event, Message, OnDisconnect, Verb
+
+MAX_NAME = 64
+"""Longest name of a client [characters]."""
 
 
 class Request(Message):
@@ -117,6 +120,17 @@ class Unsubscribe(Request):
     """End a subscription."""
 
     subscription: int
+
+
+class Hello(Request):
+    """Say who asks, and what shall happen when this client is lost.
+
+    heartbeat_s [s]: longest pause between two `client.beat`; 0: none is asked for. No control characters in the name.
+    """
+
+    name: str = Field("", max_length=MAX_NAME, pattern=r"^[^\x00-\x1f\x7f]*$")
+    on_disconnect: Annotated[OnDisconnect, Field(strict=False)] = OnDisconnect.NONE
+    heartbeat_s: float = 0.0
 
 
 COMMANDS: dict[str, type[Command]] = {

@@ -119,7 +119,7 @@ def test_a_stop_for_all_is_one_frame_for_each_unit_back_to_back_before_anything_
                     gripper.command(Move(opening_width_m=0.002 * n))
             await asyncio.sleep(0.0)
             asked_s, seen = crew.now_s(), len(crew.line.seen)
-            reply = await crew.service.stop(None)
+            reply = await crew.session.stop(None)
             assert isinstance(reply, StopReply)
             assert reply.ok, reply
             assert [each.gripper for each in reply.replies] == list(crew.grippers)
@@ -144,7 +144,7 @@ def test_a_stop_for_all_reaches_those_that_answer_before_the_one_that_is_silent(
             await asyncio.sleep(0.3)
             assert crew.grippers[f"g{silent}"].link is Link.UP, "nobody knows yet"
             asked_s, seen = crew.now_s(), len(crew.line.seen)
-            stopping = crew.service.stop(None)
+            stopping = crew.session.stop(None)
             await asyncio.sleep(0.2)
             stops = [each for each in crew.line.seen[seen:] if _is_stop(each.frame)]
             first = {each.frame[0]: each.t_s - asked_s for each in reversed(stops)}
@@ -193,7 +193,7 @@ def test_a_stop_for_all_of_devices_that_are_heard_no_more_disables_no_active_dri
             broken_s = crew.now_s()
             crew.line.fault = lambda request, reply: []
             await asyncio.sleep(delay_s)
-            await crew.service.stop(None)
+            await crew.session.stop(None)
             await asyncio.sleep(0.5)
             for device in crew.devices.values():
                 words = [e.fields["values"] for e in device.history.of(Kind.WRITE) if e.t_s > broken_s]

@@ -9,6 +9,7 @@ from typing import Self
 
 from gripperd.contract import CommandOutcome, CommandReply, Event, Fault, GripperState, Link
 from gripperd.contract.requests import Activate
+from gripperd.contract.service import Peer
 from gripperd.drivers.jodell.driver import JodellConfig, JodellDriver
 from gripperd.drivers.jodell.table import RG75
 from gripperd.gripper import Gripper
@@ -44,6 +45,7 @@ class Crew:
             each.name: Gripper(JodellDriver(each, RG75, self.bus), self.store, self.clock) for each in configs
         }
         self.service = GripperService(self.grippers, self.store, self.clock, "host", dict)
+        self.session = self.service.join(Peer("test"))
         self.store.subscribe(list(self.grippers), [Event.STATE], self._listen)
         runs = [self.bus.run(), *(gripper.run() for gripper in self.grippers.values())]
         self._tasks = [asyncio.create_task(run) for run in runs]
