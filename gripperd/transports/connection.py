@@ -17,7 +17,9 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
 
@@ -26,6 +28,7 @@ from pydantic_core import to_json
 
 from gripperd.clock import Clock
 from gripperd.contract import (
+    MAX_LINE_BYTES,
     Code,
     CommandReply,
     Event,
@@ -139,6 +142,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone: its stops are carried out, its subscriptions end; what it commanded goes on, or is stopped."""
+        self._read_rest()
         self._transport = None
         self._raise_stops()
         self._session.leave()
@@ -186,6 +190,13 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
             self._raise_stops()
             asyncio.get_running_loop().call_soon(self._turn)
+
+    def _read_rest(self) -> None:
+        """Where a write has failed, there may be lines that nobody has read."""
+        assert self._transport is not None
+        with contextlib.suppress(OSError):
+            while data := os.read(self._transport.get_extra_info("socket").fileno(), MAX_LINE_BYTES):
+                self._lines.feed(data)
 
     def _raise_stops(self) -> None:
         """Carry out the stops that wait behind other lines. From then on these are fenced."""
