@@ -1,14 +1,7 @@
 """Python client library: `gripperd.client` for asyncio, `gripperd.client.blocking` with the same names for the rest."""
 
-from gripperd.client.asyncio_client import (
-    CALL_TIMEOUT_S,
-    DEFAULT_SOCKET,
-    Client,
-    Gripper,
-    GripperEvent,
-    PendingCommand,
-    Subscription,
-)
+from gripperd.client.asyncio_client import DEFAULT_SOCKET, Client, Gripper, PendingCommand
+from gripperd.client.following import CALL_TIMEOUT_S, GripperEvent, Subscription
 from gripperd.contract import AnswerError
 
 __all__ = [

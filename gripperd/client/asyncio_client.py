@@ -3,100 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
-from pydantic import ValidationError
-
-from gripperd.client.connection import Connection, Stream
+from gripperd.client.channel import Channel
+from gripperd.client.following import CALL_TIMEOUT_S, GripperEvent, Subscription, decode, decode_state, read
 from gripperd.contract import (
-    CONTRACT_VERSION,
-    AnswerError,
+    ClientList,
     CommandOutcome,
     CommandRefusedError,
     CommandReply,
+    ConnectionLostError,
     DaemonInfo,
     Event,
-    Fault,
     GripperdError,
     GripperInfo,
     GripperList,
     GripperState,
-    Link,
-    Message,
+    HelloReply,
+    OnDisconnect,
     StopReply,
     WaitReply,
 )
 
 DEFAULT_SOCKET = "/run/gripperd/gripperd.sock"
-CALL_TIMEOUT_S = 5.0
-"""Longest time that an answer may take [s]; commands are answered within about a second even by a silent device."""
 WAIT_SLICE_S = 30.0
 """An outcome is asked for in slices of this length [s], so that no single request is pending for ever."""
-
-GripperEvent = GripperState | CommandOutcome | tuple[str, Fault | None] | tuple[str, Link]
-"""A state, an outcome, or (gripper, fault) or (gripper, link)."""
-
-Item = TypeVar("Item")
-Answer = TypeVar("Answer", bound=Message)
-
-
-class Subscription(AsyncIterator[Item], Generic[Item]):
-    """An asynchronous iterator over what the daemon tells. The daemon is asked at the first item.
-
-    It ends with ConnectionLostError when the daemon is lost, after all that came before. Leaving the loop ends the
-    subscription; `aclose()` or `async with` do so at once. One task at a time may read it.
-    """
-
-    def __init__(
-        self,
-        connection: Connection,
-        params: Mapping[str, Any],
-        decode: Callable[[Event, Mapping[str, Any]], Item],
-    ) -> None:
-        self._stream = Stream()
-        # It does not know this object: so it is finalised, and the subscription ended, as soon as nobody holds this.
-        self._items = _follow(connection, params, self._stream, decode)
-
-    @property
-    def dropped(self) -> int:
-        """States lost so far because they were not read in time, here or in the daemon."""
-        return self._stream.dropped
-
-    async def __anext__(self) -> Item:
-        """The next item."""
-        return await anext(self._items)
-
-    async def aclose(self) -> None:
-        """End the subscription. A second call does nothing."""
-        await self._items.aclose()
-
-    async def __aenter__(self) -> Self:
-        """Use it."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End it."""
-        await self.aclose()
-
-
-async def _follow(
-    connection: Connection,
-    params: Mapping[str, Any],
-    stream: Stream,
-    decode: Callable[[Event, Mapping[str, Any]], Item],
-) -> AsyncGenerator[Item, None]:
-    number = await connection.subscribe(params, stream, CALL_TIMEOUT_S)
-    try:
-        while True:
-            yield decode(*await stream.get())
-    finally:
-        await connection.unsubscribe(number, CALL_TIMEOUT_S)
 
 
 class PendingCommand:
@@ -123,18 +59,18 @@ class Gripper:
     for `not_confirmed`, where the reply in the exception has the command_seq to ask the outcome for.
     """
 
-    def __init__(self, connection: Connection, name: str | None) -> None:
-        self._connection = connection
+    def __init__(self, channel: Channel, name: str | None) -> None:
+        self._channel = channel
         self.name = name
         """None: the only gripper of the daemon."""
 
     async def info(self) -> GripperInfo:
         """What it can do: ranges in [m] and [N]."""
-        return _read(GripperInfo, await self._call("info", {}))
+        return read(GripperInfo, await self._call("info", {}))
 
     async def state(self) -> GripperState:
         """The latest round; each observation in it has its own validity."""
-        return _read(GripperState, await self._call("state", {}))
+        return read(GripperState, await self._call("state", {}))
 
     async def move(self, opening_width_m: float, relative_speed: float = 0.0) -> PendingCommand:
         """Drive to a clear width [m]. relative_speed: 0 = configured default, up to 1."""
@@ -188,9 +124,9 @@ class Gripper:
         """
         result = await self._call("stop", {}, timeout_s)
         if self.name is None and isinstance(result, dict) and "command_seq" not in result:
-            told = ", ".join(f"{reply.gripper} {reply.code}" for reply in _read(StopReply, result).replies)
+            told = ", ".join(f"{reply.gripper} {reply.code}" for reply in read(StopReply, result).replies)
             raise GripperdError(f"no gripper was named, so all were told to stop ({told}): use stop_all, or name one")
-        return self._accepted(_read(CommandReply, result))
+        return PendingCommand(self, _accepted(read(CommandReply, result)))
 
     async def outcome(self, command_seq: int, timeout_s: float | None = None) -> CommandOutcome:
         """The outcome of a command by its number. Raises TimeoutError after timeout_s [s]; None: no limit."""
@@ -201,7 +137,7 @@ class Gripper:
         while True:
             slice_s = max(0.0, min(WAIT_SLICE_S, end_s - loop.time()))
             params = {"command_seq": command_seq, "timeout_s": slice_s}
-            waited = _read(WaitReply, await self._call("wait", params, slice_s + CALL_TIMEOUT_S))
+            waited = read(WaitReply, await self._call("wait", params, slice_s + CALL_TIMEOUT_S))
             if waited.outcome is not None:
                 return waited.outcome
             if loop.time() >= end_s:
@@ -209,13 +145,13 @@ class Gripper:
 
     def states(self, max_rate_hz: float = 0.0) -> Subscription[GripperState]:
         """Every round as it comes, or at most max_rate_hz [Hz]. Raises ConnectionLostError when the daemon is lost."""
-        return Subscription(self._connection, self._subscribe((Event.STATE,), max_rate_hz), _decode_state)
+        return Subscription(self._channel, self._subscribe((Event.STATE,), max_rate_hz), decode_state)
 
     def events(
         self, kinds: Sequence[Event | str] = tuple(Event), max_rate_hz: float = 0.0
     ) -> Subscription[GripperEvent]:
         """States, outcomes, faults and changes of the link, as asked for. max_rate_hz [Hz] thins the states."""
-        return Subscription(self._connection, self._subscribe(kinds, max_rate_hz), _decode)
+        return Subscription(self._channel, self._subscribe(kinds, max_rate_hz), decode)
 
     def _subscribe(self, kinds: Sequence[Event | str], max_rate_hz: float) -> dict[str, Any]:
         params: dict[str, Any] = {"events": [Event(kind).value for kind in kinds]}
@@ -224,15 +160,10 @@ class Gripper:
         return self._named(params)
 
     async def _command(self, verb: str, params: Mapping[str, Any]) -> PendingCommand:
-        return self._accepted(_read(CommandReply, await self._call(verb, params)))
-
-    def _accepted(self, reply: CommandReply) -> PendingCommand:
-        if not reply.ok:
-            raise CommandRefusedError(reply)
-        return PendingCommand(self, reply)
+        return PendingCommand(self, _accepted(read(CommandReply, await self._call(verb, params))))
 
     async def _call(self, verb: str, params: Mapping[str, Any], timeout_s: float = CALL_TIMEOUT_S) -> Any:  # noqa: ANN401
-        return await self._connection.call(f"gripper.{verb}", self._named(params), timeout_s)
+        return await self._channel.call(f"gripper.{verb}", self._named(params), timeout_s)
 
     def _named(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return dict(params) if self.name is None else {"gripper": self.name, **params}
@@ -241,13 +172,19 @@ class Gripper:
 class Client:
     """A connection to a daemon. `await Client.connect(...)`, and use it as an async context manager."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
 
     @classmethod
-    async def connect(cls, path: str | Path = DEFAULT_SOCKET, timeout_s: float = CALL_TIMEOUT_S) -> Self:
-        """Connect to the daemon's socket. Raises ConnectionLostError."""
-        return cls(await Connection.open(path, timeout_s))
+    async def connect(
+        cls, path: str | Path = DEFAULT_SOCKET, timeout_s: float = CALL_TIMEOUT_S, reconnect: bool = False
+    ) -> Self:
+        """Connect to the daemon's socket. Raises ConnectionLostError.
+
+        reconnect: when the daemon is lost, a new connection is made as soon as it is back. What was under way fails all
+        the same, and nothing is sent twice; calls fail while there is no connection; subscriptions go on with the new.
+        """
+        return cls(await Channel.open(path, timeout_s, reconnect))
 
     async def __aenter__(self) -> Self:
         """Use it."""
@@ -260,30 +197,102 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """End the connection. What was commanded goes on."""
-        await self._connection.close()
+        """End the connection. What was commanded goes on, unless `hello` asked for a stop."""
+        await self._channel.close()
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._channel.connection.lost is None
+
+    @property
+    def reconnects(self) -> int:
+        """How often the connection was made anew. Exclusive rights and the outcomes in between were lost each time."""
+        return self._channel.reconnects
+
+    async def wait_connected(self, timeout_s: float | None = None) -> None:
+        """Wait for a connection. Raises TimeoutError after timeout_s [s]; ConnectionLostError if none will come."""
+        async with asyncio.timeout(timeout_s):
+            while (lost := self._channel.connection).lost is not None:
+                await self._channel.after(lost)
+
+    async def hello(
+        self,
+        name: str,
+        on_disconnect: OnDisconnect | str = OnDisconnect.NONE,
+        heartbeat_s: float = 0.0,
+        auto_beat: bool = True,
+    ) -> int:
+        """Say who this is, and what its loss means. Returns the number of this client.
+
+        on_disconnect: "stop" stops the grippers that it commanded last when the connection ends in any way, or when the
+        daemon hears no beat for heartbeat_s [s]. auto_beat: they are sent by themselves, from the event loop, so that a
+        program that blocks it misses them. False: call `beat`.
+        """
+        params = {
+            "name": name,
+            "on_disconnect": OnDisconnect(on_disconnect).value,
+            "heartbeat_s": _finite("heartbeat_s", heartbeat_s),
+        }
+        return read(HelloReply, await self._channel.hello(params, auto_beat, CALL_TIMEOUT_S)).client
+
+    async def beat(self) -> None:
+        """This program lives."""
+        await self._channel.call("client.beat", {}, CALL_TIMEOUT_S)
+
+    async def clients(self) -> ClientList:
+        """Who is connected, and who commanded last."""
+        return read(ClientList, await self._channel.call("client.list", {}, CALL_TIMEOUT_S))
+
+    async def acquire(self, gripper: str | None = None) -> CommandReply:
+        """From now on only this client may command it; a stop is everybody's. Raises CommandRefusedError."""
+        return await self._right("client.acquire", gripper)
+
+    async def release(self, gripper: str | None = None) -> CommandReply:
+        """Everybody may command it again. Raises CommandRefusedError where another client holds the right."""
+        return await self._right("client.release", gripper)
+
+    @contextlib.asynccontextmanager
+    async def exclusive(self, gripper: str | None = None) -> AsyncIterator[None]:
+        """The exclusive right for the time of the block. Raises CommandRefusedError where another client holds it."""
+        await self.acquire(gripper)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ConnectionLostError):  # it has ended with the connection
+                await self.release(gripper)
 
     def gripper(self, name: str | None = None) -> Gripper:
         """One gripper; its name may be left out where the daemon has one."""
-        return Gripper(self._connection, name)
+        return Gripper(self._channel, name)
 
     async def info(self) -> DaemonInfo:
         """Who answers."""
-        return _read(DaemonInfo, await self._connection.call("daemon.info", {}, CALL_TIMEOUT_S))
+        return read(DaemonInfo, await self._channel.call("daemon.info", {}, CALL_TIMEOUT_S))
 
     async def grippers(self) -> GripperList:
         """All configured grippers."""
-        return _read(GripperList, await self._connection.call("gripper.list", {}, CALL_TIMEOUT_S))
+        return read(GripperList, await self._channel.call("gripper.list", {}, CALL_TIMEOUT_S))
 
     async def statistics(self) -> dict[str, dict[str, dict[str, float]]]:
         """Counters of the daemon: part -> name -> counter -> value."""
         result: dict[str, dict[str, dict[str, float]]]
-        result = await self._connection.call("daemon.statistics", {}, CALL_TIMEOUT_S)
+        result = await self._channel.call("daemon.statistics", {}, CALL_TIMEOUT_S)
         return result
 
     async def stop_all(self, timeout_s: float = CALL_TIMEOUT_S) -> StopReply:
         """Halt all grippers. The reply tells of each whether its device acknowledged."""
-        return _read(StopReply, await self._connection.call("gripper.stop", {}, timeout_s))
+        return read(StopReply, await self._channel.call("gripper.stop", {}, timeout_s))
+
+    async def _right(self, method: str, gripper: str | None) -> CommandReply:
+        params = {} if gripper is None else {"gripper": gripper}
+        return _accepted(read(CommandReply, await self._channel.call(method, params, CALL_TIMEOUT_S)))
+
+
+def _accepted(reply: CommandReply) -> CommandReply:
+    if not reply.ok:
+        raise CommandRefusedError(reply)
+    return reply
 
 
 def _finite(name: str, value: float) -> float:
@@ -291,35 +300,3 @@ def _finite(name: str, value: float) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{name} is {value}: JSON has no such number, give a finite one")
     return float(value)
-
-
-def _read(model: type[Answer], told: object) -> Answer:
-    """The message in an answer. Raises AnswerError."""
-    try:
-        return model.model_validate(told, strict=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise AnswerError(
-            f"the daemon's {model.__name__} does not fit contract {CONTRACT_VERSION}: {where}: {first['msg']}; "
-            "is gripperd of the same version as this client?"
-        ) from None
-
-
-def _decode_state(event: Event, params: Mapping[str, Any]) -> GripperState:
-    return _read(GripperState, params.get("state"))
-
-
-def _decode(event: Event, params: Mapping[str, Any]) -> GripperEvent:
-    if event is Event.STATE:
-        return _decode_state(event, params)
-    if event is Event.OUTCOME:
-        return _read(CommandOutcome, params.get("outcome"))
-    gripper = str(params.get("gripper"))
-    if event is Event.FAULT:
-        fault = params.get("fault")
-        return gripper, None if fault is None else _read(Fault, fault)
-    try:
-        return gripper, Link(str(params.get("link")))
-    except ValueError as error:
-        raise AnswerError(f"the daemon tells a link that contract {CONTRACT_VERSION} does not know: {error}") from None

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import Coroutine, Generator, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from gripperd.client import asyncio_client
-from gripperd.client.asyncio_client import CALL_TIMEOUT_S, DEFAULT_SOCKET, GripperEvent
+from gripperd.client import asyncio_client, following
+from gripperd.client.asyncio_client import DEFAULT_SOCKET
+from gripperd.client.following import CALL_TIMEOUT_S, GripperEvent
 from gripperd.contract import (
+    ClientList,
     CommandOutcome,
     CommandReply,
     ConnectionLostError,
@@ -24,6 +27,7 @@ from gripperd.contract import (
     GripperInfo,
     GripperList,
     GripperState,
+    OnDisconnect,
     StopReply,
 )
 
@@ -111,7 +115,7 @@ class Subscription(Iterator[Result], Generic[Result]):
     subscription; `close()` or `with` do so at once. One thread at a time may read it.
     """
 
-    def __init__(self, runner: _Runner, items: asyncio_client.Subscription[Result]) -> None:
+    def __init__(self, runner: _Runner, items: following.Subscription[Result]) -> None:
         self._items = items
         self._following = _follow(runner, items)
 
@@ -139,7 +143,7 @@ class Subscription(Iterator[Result], Generic[Result]):
         self.close()
 
 
-def _follow(runner: _Runner, items: asyncio_client.Subscription[Result]) -> Generator[Result, None, None]:
+def _follow(runner: _Runner, items: following.Subscription[Result]) -> Generator[Result, None, None]:
     lock = asyncio.Lock()  # an interrupted call may still be on its way out there when the end is asked for here
 
     async def following() -> tuple[Result] | None:
@@ -270,11 +274,13 @@ class Client:
         self._client = client
 
     @classmethod
-    def connect(cls, path: str | Path = DEFAULT_SOCKET, timeout_s: float = CALL_TIMEOUT_S) -> Self:
-        """Connect to the daemon's socket. Raises ConnectionLostError."""
+    def connect(
+        cls, path: str | Path = DEFAULT_SOCKET, timeout_s: float = CALL_TIMEOUT_S, reconnect: bool = False
+    ) -> Self:
+        """Connect to the daemon's socket; see the asyncio client for `reconnect`. Raises ConnectionLostError."""
         runner = _Runner()
         try:
-            return cls(runner, runner.call(asyncio_client.Client.connect(path, timeout_s)))
+            return cls(runner, runner.call(asyncio_client.Client.connect(path, timeout_s, reconnect)))
         except BaseException:
             runner.close(None)
             raise
@@ -292,9 +298,63 @@ class Client:
     def close(self) -> None:
         """End the connection; calls that other threads wait in end with ConnectionLostError.
 
-        What was commanded goes on. A second call does nothing.
+        What was commanded goes on, unless `hello` asked for a stop. A second call does nothing.
         """
         self._runner.close(self._client)
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._client.connected
+
+    @property
+    def reconnects(self) -> int:
+        """How often the connection was made anew."""
+        return self._client.reconnects
+
+    def wait_connected(self, timeout_s: float | None = None) -> None:
+        """Wait for a connection. Raises TimeoutError after timeout_s [s]; ConnectionLostError if none will come."""
+        self._runner.call(self._client.wait_connected(timeout_s))
+
+    def hello(
+        self,
+        name: str,
+        on_disconnect: OnDisconnect | str = OnDisconnect.NONE,
+        heartbeat_s: float = 0.0,
+        auto_beat: bool = True,
+    ) -> int:
+        """Say who this is, and what its loss means. Returns the number of this client.
+
+        auto_beat: beats are sent by this client's own thread, which lives as long as the process does, also where your
+        program hangs. False: call `beat` from your own loop.
+        """
+        return self._runner.call(self._client.hello(name, on_disconnect, heartbeat_s, auto_beat))
+
+    def beat(self) -> None:
+        """This program lives."""
+        self._runner.call(self._client.beat())
+
+    def clients(self) -> ClientList:
+        """Who is connected, and who commanded last."""
+        return self._runner.call(self._client.clients())
+
+    def acquire(self, gripper: str | None = None) -> CommandReply:
+        """From now on only this client may command it; a stop is everybody's. Raises CommandRefusedError."""
+        return self._runner.call(self._client.acquire(gripper))
+
+    def release(self, gripper: str | None = None) -> CommandReply:
+        """Everybody may command it again. Raises CommandRefusedError where another client holds the right."""
+        return self._runner.call(self._client.release(gripper))
+
+    @contextlib.contextmanager
+    def exclusive(self, gripper: str | None = None) -> Iterator[None]:
+        """The exclusive right for the time of the block. Raises CommandRefusedError where another client holds it."""
+        self.acquire(gripper)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ConnectionLostError):  # it has ended with the connection
+                self.release(gripper)
 
     def gripper(self, name: str | None = None) -> Gripper:
         """One gripper; its name may be left out where the daemon has one."""

@@ -80,6 +80,10 @@ class Stream:
         _, event, params = self._others.popleft()
         return event, params
 
+    def resume(self) -> None:
+        """It goes on, on another connection."""
+        self._error = None
+
     def fail(self, error: ConnectionLostError) -> None:
         """Nothing more will come. What is here can still be read."""
         self._error = self._error or error
@@ -99,7 +103,9 @@ class Connection:
         self._subscribing = 0
         self._unclaimed: deque[tuple[int, Event, Mapping[str, Any]]] = deque(maxlen=UNCLAIMED_KEPT)
         self._abandoned: set[int] = set()
-        self._lost: ConnectionLostError | None = None
+        self._ended = asyncio.Event()
+        self.lost: ConnectionLostError | None = None
+        """Why it is lost; None: it is not."""
         self._task = asyncio.create_task(self._read(), name=f"gripperd client {path}")
 
     @classmethod
@@ -150,11 +156,15 @@ class Connection:
     async def unsubscribe(self, number: int, timeout_s: float) -> None:
         """End a subscription; no error if the daemon is lost."""
         self._streams.pop(number, None)
-        if self._lost is None:
+        if self.lost is None:
             try:
                 await self.call("gripper.unsubscribe", {"subscription": number}, timeout_s)
             except ConnectionLostError:
                 return
+
+    async def wait_lost(self) -> None:
+        """Until it is lost, or closed."""
+        await self._ended.wait()
 
     async def close(self) -> None:
         """End the connection. What was commanded goes on."""
@@ -166,8 +176,8 @@ class Connection:
 
     def _send(self, method: str, params: Mapping[str, Any]) -> int:
         """Write a request; its answer will be in `_calls`."""
-        if self._lost is not None:
-            raise ConnectionLostError(str(self._lost))
+        if self.lost is not None:
+            raise ConnectionLostError(str(self.lost))
         number = next(self._ids)
         line = to_json({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + b"\n"
         if len(line) > MAX_LINE_BYTES:
@@ -193,8 +203,8 @@ class Connection:
             if number == subscription:
                 stream.put(event, params)
         self._streams[subscription] = stream
-        if self._lost is not None:
-            stream.fail(self._lost)
+        if self.lost is not None:
+            stream.fail(self.lost)
 
     async def _read(self) -> None:
         error = ConnectionLostError(f"the connection to {self._path} is not read any more")
@@ -251,17 +261,18 @@ class Connection:
 
     def _end_unwanted(self, result: object) -> None:
         """Nobody waits for this subscription any more. The answer to its end is of no interest."""
-        if self._lost is None and isinstance(result, dict) and "subscription" in result:
+        if self.lost is None and isinstance(result, dict) and "subscription" in result:
             number = self._send("gripper.unsubscribe", {"subscription": result["subscription"]})
             del self._calls[number]
 
     def _fail(self, error: ConnectionLostError) -> None:
-        self._lost = self._lost or error
+        self.lost = self.lost or error
+        self._ended.set()
         for answer in self._calls.values():
             if not answer.done():
-                answer.set_exception(ConnectionLostError(str(self._lost)))
+                answer.set_exception(ConnectionLostError(str(self.lost)))
         for stream in self._streams.values():
-            stream.fail(self._lost)
+            stream.fail(self.lost)
 
 
 def _subscription(told: object) -> int:

@@ -65,7 +65,7 @@ async def test_a_reader_that_is_too_slow_keeps_the_latest_states(tmp_path: Path)
 
     async with fake_server(tmp_path / "s", many), await Client.connect(tmp_path / "s") as client:
         stream = Stream()
-        assert await client._connection.subscribe({}, stream, 5.0) == 1
+        assert await client._channel.connection.subscribe({}, stream, 5.0) == 1
         await client.gripper().state()
         assert stream.dropped == STATES_KEPT
         events = [await stream.get() for _ in range(STATES_KEPT * 2)]
@@ -114,7 +114,7 @@ async def test_a_cancelled_subscription_is_ended_when_its_answer_comes(tmp_path:
         await server.received(1)
         answer = {"jsonrpc": "2.0", "id": 1, "result": {"subscription": 4}}
         if early:  # it is there, and its reader has not run yet
-            client._connection._take(json.dumps(answer).encode())
+            client._channel.connection._take(json.dumps(answer).encode())
         following.cancel()
         with pytest.raises(asyncio.CancelledError):
             await following
