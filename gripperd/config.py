@@ -71,7 +71,19 @@ class MqttConfig(_Section):
     commands: bool = False
     username: str | None = None
     password_file: str | None = None
+    """File with the password, read at each connection."""
+    password_credential: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]+$")
+    """Name of a systemd credential with the password."""
     tls: bool = False
+    ca_file: str | None = None
+    """Who signs the broker's certificate, PEM; None: the system's authorities."""
+    cert_file: str | None = None
+    """This client's certificate, PEM."""
+    key_file: str | None = None
+    """Its key, PEM, without a password; None: it is in cert_file."""
+    discovery: bool = False
+    """Tell Home Assistant of every gripper."""
+    discovery_prefix: str = Field("homeassistant", pattern=r"^[^+#\x00]+$")
     state_rate_hz: float = Field(10.0, gt=0, le=1000)
     """At most this many states per second and gripper [Hz]; the latest wins."""
     state_expiry_s: int = Field(5, gt=0)
@@ -221,8 +233,21 @@ def _cross_check(config: Config) -> list[str]:
         problems.append("no [[gripper]] is configured")
     if len(config.daemon.socket.encode()) > MAX_SOCKET_PATH_BYTES:
         problems.append(f"[daemon]: socket is longer than {MAX_SOCKET_PATH_BYTES} bytes: {config.daemon.socket}")
-    if config.mqtt is not None and config.mqtt.commands:
-        problems.append("[mqtt]: commands = true: this version publishes only; leave it false")
+    return problems + (_check_mqtt(config.mqtt) if config.mqtt is not None else [])
+
+
+def _check_mqtt(mqtt: MqttConfig) -> list[str]:
+    problems = []
+    given = [key for key in ("ca_file", "cert_file", "key_file") if getattr(mqtt, key) is not None]
+    if given and not mqtt.tls:
+        problems.append(f"[mqtt]: {given[0]} without tls: set tls = true (and port, usually 8883)")
+    if mqtt.key_file is not None and mqtt.cert_file is None:
+        problems.append("[mqtt]: key_file without cert_file")
+    passwords = [key for key in ("password_file", "password_credential") if getattr(mqtt, key) is not None]
+    if len(passwords) > 1:
+        problems.append("[mqtt]: password_file and password_credential: give one of them")
+    if passwords and mqtt.username is None:
+        problems.append(f"[mqtt]: {passwords[0]} without username")
     return problems
 
 

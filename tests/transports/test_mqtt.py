@@ -72,7 +72,7 @@ class FakeClient:
         self.broker.told.append((topic, from_json(payload), qos, retain))
 
     async def subscribe(self, topic: object, **options: Any) -> None:
-        self.broker.subscribed.append(topic)
+        self.broker.subscribed.append((topic, options))
 
 
 class FakeService:
@@ -201,8 +201,8 @@ def test_a_connection_that_breaks_is_made_anew_and_no_outcome_is_lost(broker: Br
     run_virtual(scenario())
 
 
-def test_it_listens_to_no_topic_so_no_broker_can_bring_an_old_command(broker: Broker) -> None:
-    """REPLAY 109, 110, 112, 113: not a retained one, not one that is told again after a reconnect."""
+def test_without_commands_it_listens_to_no_topic(broker: Broker) -> None:
+    """REPLAY 109, 110, 112, 113: no broker can bring a command at all unless commands are configured."""
 
     async def scenario() -> None:
         async with bench(broker) as b:
