@@ -90,6 +90,8 @@ class MqttConfig(_Section):
     """Message expiry of a state [s]."""
     keepalive_s: int = Field(10, gt=0)
     """MQTT keep-alive [s]: a broker that vanished is noticed within twice this time."""
+    timeout_s: float = Field(5.0, gt=0)
+    """A connect or a publish that the broker does not acknowledge in this time [s] means that it is gone."""
     reconnect_max_s: float = Field(10.0, gt=0)
     """Longest pause between two tries to connect [s]."""
 

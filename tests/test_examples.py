@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from gripperd.client import Client
+from gripperd.contract import Link
 from gripperd_sim.control import AsyncControlClient
-from tests.e2e.processes import daemon, simulator, write_config
+from tests.e2e.processes import daemon, free_port, mosquitto, simulator, soon, write_config
 
 pytestmark = pytest.mark.e2e
 
@@ -33,6 +35,16 @@ async def _run(*command: str) -> tuple[int, str]:
     return child.returncode, out.decode()
 
 
+async def _activate(path: Path) -> None:
+    async with await Client.connect(path) as client:
+
+        async def up() -> bool:
+            return (await client.gripper().state()).link is Link.UP
+
+        await soon(up, "link")
+        await (await client.gripper().activate()).outcome(20.0)
+
+
 @pytest.mark.parametrize("name", ["asyncio_pick.py", "blocking_pick.py"])
 async def test_a_pick_tells_whether_something_is_held(folder: Path, name: str) -> None:
     command = (sys.executable, str(EXAMPLES / name), "--socket", str(folder / "g.sock"))
@@ -45,8 +57,27 @@ async def test_a_pick_tells_whether_something_is_held(folder: Path, name: str) -
     assert "contact" in out
 
 
-@pytest.mark.skipif(shutil.which("socat") is None, reason="socat is not installed; it is not needed for anything else")
 async def test_the_shell_example_speaks_plain_lines(folder: Path) -> None:
+    await _activate(folder / "g.sock")
     code, out = await _run("sh", str(EXAMPLES / "shell.sh"), str(folder / "g.sock"))
     assert code == 0, out
-    assert [f'"id":{n}' in line for n, line in enumerate(out.splitlines(), 1)] == [True] * 4
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [each["id"] for each in answers] == [1, 2, 3, 4, 5]
+    assert answers[3]["result"]["outcome"]["outcome"] == "closed_empty"
+    assert answers[4]["result"]["ok"] is True
+
+
+async def test_the_mqtt_example_commands_and_is_answered(tmp_path: Path) -> None:
+    port = free_port()
+    config = write_config(tmp_path, mqtt_port=port)
+    config.write_text(config.read_text().replace("[mqtt]\n", "[mqtt]\ncommands = true\n"))
+    async with simulator(tmp_path), mosquitto(tmp_path, port), daemon(tmp_path, config):
+        await _activate(tmp_path / "g.sock")
+        code, out = await _run("sh", str(EXAMPLES / "mqtt.sh"), str(port), "robot", "left")
+    assert code == 0, out
+    online, state, opened, refused, stopped = [json.loads(line) for line in out.splitlines()]
+    assert online == {"state": "online"}
+    assert state["activation"] == "active"
+    assert opened["ok"] is True
+    assert refused["code"] == "unreachable_width"
+    assert stopped["ok"] is True

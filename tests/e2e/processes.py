@@ -90,12 +90,12 @@ async def simulator(folder: Path, *options: str) -> AsyncIterator[Process]:
 
 
 @contextlib.asynccontextmanager
-async def mosquitto(folder: Path, port: int) -> AsyncIterator[Process]:
-    """A real broker on loopback."""
+async def mosquitto(folder: Path, port: int, access: str = "allow_anonymous true\n") -> AsyncIterator[Process]:
+    """A real broker on loopback. access: lines of its configuration."""
     program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     assert program is not None, "Mosquitto is not installed: the test command installs or names it"
     config = folder / "mosquitto.conf"
-    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\nset_tcp_nodelay true\n")
+    config.write_text(f"listener {port} 127.0.0.1\n{access}persistence false\nset_tcp_nodelay true\nuser root\n")
     async with process([program, "-c", str(config)], folder / "mosquitto.log") as running:
         await eventually(lambda: _listens(port) or running.child.returncode is not None, "broker")
         assert running.child.returncode is None, running.output()

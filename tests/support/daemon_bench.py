@@ -70,16 +70,18 @@ class Peer:
 class Bench:
     """A running daemon."""
 
-    def __init__(self, folder: Path, units: dict[str, int], **daemon: Any) -> None:
+    def __init__(self, folder: Path, units: dict[str, int], mqtt: dict[str, Any] | None = None, **daemon: Any) -> None:
         self.path = folder / "g.sock"
         self.devices = {unit: Rg75(FAST, now_s=time.monotonic(), unit=unit) for unit in units.values()}
         self.line = SimLine(self.devices)
         grippers = [{"name": name, "driver": "rg75", "bus": "tool0", "unit": unit} for name, unit in units.items()]
-        raw = {
+        raw: dict[str, Any] = {
             "daemon": {"socket": str(self.path), **daemon},
             "bus": [{"name": "tool0", "port": "/dev/null"}],
             "gripper": grippers,
         }
+        if mqtt is not None:
+            raw["mqtt"] = {"host": "127.0.0.1", "host_id": "robot", **mqtt}
         self.config: Config = parse_config(raw, driver_specs())
         self.daemon = Daemon(self.config, make_line=lambda bus: self.line)
         self._peers: list[Peer] = []

@@ -166,7 +166,7 @@ def test_it_tells_that_it_is_there_what_it_can_and_what_it_sees(broker: Broker) 
 
 
 def test_a_broker_that_is_down_is_tried_with_growing_pauses_and_reported_once(broker: Broker) -> None:
-    """MQTT 130 and 131: a new client object for each try."""
+    """MQTT 130, 131, 137: a new client object for each try."""
 
     async def scenario() -> list[str]:
         broker.down = True

@@ -174,10 +174,10 @@ class CommandReceiver:
             self._answer(message, done.result())
 
     def _refuse(self, message: Received, code: Code, text: str) -> None:
-        self.counters["commands_refused"] += 1
         self._answer(message, self._reply(code, text))
 
     def _answer(self, message: Received, reply: CommandReply) -> None:
+        self.counters["commands_refused"] += not reply.ok
         if message.response_topic is not None:
             self._respond(Response(message.response_topic, reply.to_json(), message.correlation))
         elif not reply.ok:

@@ -37,10 +37,8 @@ log = structlog.get_logger("gripperd.mqtt")
 
 OUTCOMES_KEPT = 256
 """Outcomes, and answers, that wait for the broker; older ones are counted as lost."""
-MAX_PACKET_BYTES = 65_536
-"""What the broker may send in one packet; it drops longer ones itself."""
-PUBLISH_TIMEOUT_S = 5.0
-"""A publish without its acknowledgement after this time means that the broker is gone [s]."""
+MAX_PACKET_BYTES = 8_192
+"""What the broker may send in one packet; it drops longer ones itself. The library reads topics byte by byte."""
 EXIT_LIMIT_S = 0.5
 """Longest wait for the broker at the daemon's end [s], once for "offline" and once for the disconnect."""
 MAX_REASONS = 8
@@ -153,7 +151,7 @@ class MqttPublisher:
             properties=limits,
             will=aiomqtt.Will(f"{self._base}/availability", _availability("offline"), qos=1, retain=True),
             keepalive=self._config.keepalive_s,
-            timeout=PUBLISH_TIMEOUT_S,
+            timeout=self._config.timeout_s,
             tls_context=security.tls,
             socket_options=NO_DELAY,
             queue_type=self._inbox(),
