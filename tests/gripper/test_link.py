@@ -38,7 +38,7 @@ def _is_invalid(state: GripperState) -> bool:
 
 
 def test_it_starts_without_the_device_and_joins_when_it_appears() -> None:
-    """MQTT 137, HOTPLUG 128: unplugged at start is a normal start."""
+    """HOTPLUG 128: unplugged at start is a normal start."""
 
     async def scenario() -> None:
         async with Rig(plugged=False) as rig:
