@@ -304,7 +304,7 @@ async def seen_by(folder: Path, name: str) -> list[Any]:
 
 
 async def test_all_ways_to_the_daemon_see_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """UNITS, DONE: whoever asks, whichever way, gets the same numbers, ends and reasons."""
+    """Whoever asks, whichever way, gets the same numbers, ends and reasons."""
     names = ("asyncio", "blocking", "lines", "mqtt")
     folders = [tmp_path_factory.mktemp("g") for _ in names]
     told = await asyncio.gather(*(seen_by(folder, name) for folder, name in zip(folders, names, strict=True)))
