@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -13,10 +14,15 @@ from rich.live import Live
 from rich.table import Table
 
 from gripperd.client import Client, Gripper
-from gripperd.contract import Activation, GripperInfo, GripperState, Link
+from gripperd.contract import Activation, ClientEntry, GripperInfo, GripperState, Link, OnDisconnect
 
 BAR_CELLS = 24
 """Width of the drawn jaws [characters]."""
+SPARKS = "▁▂▃▄▅▆▇█"
+SPARK_CELLS = 20
+"""Width of the curve of the width [characters]."""
+SPARK_S = 10.0
+"""Time that the curve covers [s]."""
 REFRESH_HZ = 10
 """How often the table is drawn."""
 RATE_WINDOW_S = 2.0
@@ -31,6 +37,41 @@ def state_line(state: GripperState, now_ns: int) -> str:
     return (
         f"{state.gripper} #{state.seq} {width} {state.grasp_state.name} {state.motion_state.name} "
         f"link {state.link} {state.activation} command {state.command_seq} {state.command_phase} age {age}{fault}"
+    )
+
+
+def client_line(client: ClientEntry) -> str:
+    """A client of the daemon in one line."""
+    who = f"client {client.client} {client.name!r}"
+    user = f" {client.user}" if client.user else ""
+    pid = f" pid {client.pid}" if client.pid else ""
+    told = [f"connected {client.connected_s:.0f} s"]
+    if not client.may_command:
+        told.append("may observe and stop only")
+    if client.on_disconnect is OnDisconnect.STOP:
+        told.append("stops when lost")
+    if client.heartbeat_s:
+        told.append(f"heartbeat {client.heartbeat_s:g} s")
+    if client.holds:
+        told.append(f"holds {', '.join(client.holds)}")
+    if client.commanded_last:
+        told.append(f"commanded {', '.join(client.commanded_last)} last")
+    return f"{who} ({client.transport}{user}{pid}): {', '.join(told)}"
+
+
+def sparkline(samples: Sequence[tuple[float, float | None]], now_s: float, window_s: float, top: float) -> str:
+    """The last `window_s` [s] as SPARK_CELLS characters, from 0 to top. samples: (time [s], value or None), in order.
+
+    Each cell shows the last valid value of its time; a cell without one is empty, since nothing was known then.
+    """
+    cells: list[float | None] = [None] * SPARK_CELLS
+    for time_s, value in samples:
+        place = math.floor((time_s - now_s + window_s) / window_s * SPARK_CELLS)
+        if value is not None and 0 <= place <= SPARK_CELLS:
+            cells[min(place, SPARK_CELLS - 1)] = value
+    highest = len(SPARKS) - 1
+    return "".join(
+        " " if value is None else SPARKS[round(highest * min(1.0, max(0.0, value / top)))] for value in cells
     )
 
 
@@ -72,11 +113,17 @@ class Board:
         self.infos = dict(infos)
         self.states: dict[str, GripperState] = {}
         self.rates = {name: Rate() for name in infos}
+        self._widths: dict[str, deque[tuple[float, float | None]]] = {name: deque() for name in infos}
 
     def take(self, state: GripperState) -> None:
         """A state came."""
         self.states[state.gripper] = state
-        self.rates[state.gripper].count(time.monotonic())
+        now_s = time.monotonic()
+        self.rates[state.gripper].count(now_s)
+        widths = self._widths[state.gripper]
+        widths.append((now_s, state.opening_width_m if state.opening_width_valid else None))
+        while widths[0][0] < now_s - SPARK_S:
+            widths.popleft()
 
     async def follow(self, gripper: Gripper, rate_hz: float = 0.0) -> AsyncIterator[GripperState]:
         """Take every state, and hand it on. What a gripper can do is asked anew when its activation has changed: a hand
@@ -96,6 +143,7 @@ class Board:
             "gripper",
             "jaws",
             r"width \[mm]",
+            f"{SPARK_S:.0f} s",
             "motion",
             "grasp",
             "command",
@@ -112,6 +160,7 @@ class Board:
                 name,
                 jaws(state, self.infos[name].max_opening_width_m),
                 width,
+                sparkline(self._widths[name], time.monotonic(), SPARK_S, self.infos[name].max_opening_width_m or 1.0),
                 state.motion_state.name,
                 f"[bold green]{state.grasp_state.name}[/]" if state.grasp_state == 2 else state.grasp_state.name,
                 f"{state.command_seq} {state.command_phase}",

@@ -42,7 +42,9 @@ def _answers(outcome: str = "reached", **changed: object) -> Any:
             "grasp_state": 2,
             "stamp": {"sec": 1, "nanosec": 0},
         }
-        if verb == "wait":
+        if verb == "client.hello":
+            server.result(request, {"client": 1})
+        elif verb == "wait":
             done = outcome != "none"
             server.result(request, {"done": done, "outcome": told if done else None})
         elif verb == "state":

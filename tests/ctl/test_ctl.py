@@ -26,7 +26,9 @@ ENTRY = {"driver": "rg75", "model": "M", "link": "up", "activation": "active"}
 def two_grippers(server: FakeServer, request: dict[str, Any]) -> None:
     """A daemon with two grippers; no command ever ends, and every subscription tells three states."""
     verb = request["method"].removeprefix("gripper.")
-    if verb == "list":
+    if verb == "client.hello":
+        server.result(request, {"client": 1})
+    elif verb == "list":
         server.result(request, {"grippers": [ENTRY | {"name": name} for name in ("left", "right")]})
     elif verb == "info":
         server.result(request, {"name": request["params"]["gripper"], "driver": "rg75", "model": "M"})
@@ -128,7 +130,10 @@ async def test_no_outcome_in_time_says_how_to_go_on(tmp_path: Path) -> None:
 
 async def test_not_confirmed_is_refused_and_names_what_can_be_waited_for(tmp_path: Path) -> None:
     def silent(server: FakeServer, request: dict[str, Any]) -> None:
-        server.result(request, REPLY | {"ok": False, "code": "not_confirmed", "message": "no acknowledgement"})
+        if request["method"] == "client.hello":
+            server.result(request, {"client": 1})
+        else:
+            server.result(request, REPLY | {"ok": False, "code": "not_confirmed", "message": "no acknowledgement"})
 
     async with running(tmp_path, silent, "open") as (child, _):
         code, _, err = await told(child)
@@ -146,11 +151,11 @@ async def test_an_answer_of_another_contract_is_one_line(tmp_path: Path) -> None
 
 async def test_an_interrupted_wait_leaves_the_motion_and_says_how_to_halt_it(tmp_path: Path) -> None:
     async with running(tmp_path, two_grippers, "--gripper", "left", "open") as (child, server):
-        await server.received(2)
-        assert server.requests[1]["method"] == "gripper.wait"
+        await server.received(3)
+        assert server.requests[2]["method"] == "gripper.wait"
         child.send_signal(signal.SIGINT)
         code, _, err = await told(child)
-        assert [request["method"] for request in server.requests] == ["gripper.open", "gripper.wait"]
+        assert [request["method"] for request in server.requests][1:] == ["gripper.open", "gripper.wait"]
     assert code == 130
     assert "the gripper goes on: `gripperctl stop` halts it" in err
 

@@ -1,4 +1,4 @@
-"""gripperctl: a person's or a script's hand on the daemon. A client like any other."""
+"""What gripperctl does for each verb."""
 
 from __future__ import annotations
 
@@ -6,143 +6,46 @@ import argparse
 import asyncio
 import contextlib
 import json
-import math
-import os
+import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
 
-from gripperd.client import DEFAULT_SOCKET, AnswerError, Client, Gripper, PendingCommand
+import shtab
+
+from gripperd.client import AnswerError, Client, Gripper, GripperEvent, PendingCommand
 from gripperd.contract import (
     Code,
     CommandOutcome,
     CommandRefusedError,
     CommandReply,
     ConnectionLostError,
+    Event,
     GripperState,
+    Link,
     Message,
     Outcome,
     RpcError,
-    Verb,
 )
-from gripperd.watch import state_line, watch
-
-EXIT_DONE = 0
-EXIT_OTHER_OUTCOME = 1
-EXIT_USAGE = 2
-EXIT_REFUSED = 3
-EXIT_UNREACHABLE = 4
-EXIT_TIMEOUT = 5
-EXIT_INTERRUPTED = 130
-
-DEFAULT_WAIT_S = 30.0
-"""Longest wait for an outcome [s]: more than the daemon's own limits for a motion and an activation."""
-
-WISHED = {
-    Verb.GRIP: {Outcome.CONTACT},
-    Verb.STOP: {Outcome.STOPPED},
-}
-"""Outcomes that are what was asked for; of all other verbs it is `reached`."""
-
-_EPILOG = """exit codes:
-  0    done as asked: reached; for grip contact; for stop acknowledged
-  1    the command ended otherwise (closed_empty, width_mismatch, stalled, stopped, ...)
-  2    wrong usage
-  3    refused by the daemon; the code and the reason are printed
-  4    the daemon cannot be reached, or was lost, or speaks another contract
-  5    no outcome within --timeout
-  130  interrupted with Ctrl-C; the gripper goes on as after --no-wait, `gripperctl stop` halts it
-
-examples:
-  gripperctl activate                     the jaws sweep their whole stroke
-  gripperctl move 0.03 --speed 0.2        clear width in metres
-  gripperctl grip --expect-width 0.03 && echo held
-  gripperctl --json watch | jq .opening_width_m
-"""
-
-
-def _not_negative(text: str) -> float:
-    """A number for argparse: seconds, or a rate."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number) or number < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not possible: give a finite number, 0 or more")
-    return number
-
-
-def _count(text: str) -> int:
-    """A number of things for argparse."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not possible: give a whole number, 0 for no end")
-    return int(text)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="gripperctl",
-        description="Look at the grippers of gripperd and command them.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    default = os.environ.get("GRIPPERD_SOCKET", DEFAULT_SOCKET)
-    parser.add_argument("--socket", default=default, metavar="PATH", help="default: $GRIPPERD_SOCKET or %(default)s")
-    parser.add_argument("--gripper", metavar="NAME", help="may be left out where one is configured")
-    parser.add_argument("--json", action="store_true", help="messages of the contract, one JSON object a line")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    verbs.add_parser("list", help="all grippers")
-    verbs.add_parser("info", help="what a gripper can do")
-    verbs.add_parser("state", help="the latest round")
-    verbs.add_parser("stats", help="counters of the daemon")
-    look = verbs.add_parser("watch", help="follow the states; a live table on a terminal, else a line each")
-    look.add_argument(
-        "--rate", type=_not_negative, default=0.0, metavar="HZ", help="at most this many per second and gripper; 0: all"
-    )
-    look.add_argument("--count", type=_count, default=0, metavar="N", help="end after N states; 0: never")
-    ended = verbs.add_parser("wait", help="the outcome of a command by its number")
-    ended.add_argument("command_seq", type=int, metavar="SEQ")
-    ended.add_argument(
-        "--timeout", type=_not_negative, default=DEFAULT_WAIT_S, metavar="S", help="default: %(default)s s"
-    )
-    halt = verbs.add_parser("stop", help="halt; without --gripper all of them")
-    halt.add_argument("--all", action="store_true", help="all grippers, also where --gripper is given")
-    _add_commands(verbs)
-    return parser
-
-
-def _add_commands(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    texts = {
-        "activate": "make it ready; MOVES the jaws unless it is active already",
-        "deactivate": "disable the drive",
-        "clear-fault": "clear the device's faults",
-        "release": "slow automatic release",
-        "move": "drive to a clear width",
-        "grip": "close on what is there",
-        "open": "drive to the open end",
-    }
-    for name, text in texts.items():
-        verb = verbs.add_parser(name, help=text)
-        verb.add_argument(
-            "--wait",
-            action=argparse.BooleanOptionalAction,
-            default=True,
-            help="for the outcome; --no-wait returns when the device has acknowledged",
-        )
-        verb.add_argument(
-            "--timeout", type=_not_negative, default=DEFAULT_WAIT_S, metavar="S", help="default: %(default)s s"
-        )
-        if name == "move":
-            verb.add_argument("width_m", type=float, metavar="WIDTH_M", help="clear width [m]")
-        if name in ("move", "grip", "open"):
-            verb.add_argument(
-                "--speed", type=float, default=0.0, metavar="R", help="above 0 up to 1; default: configured"
-            )
-        if name == "grip":
-            verb.add_argument(
-                "--effort", type=float, default=0.0, metavar="R", help="above 0 up to 1; default: configured"
-            )
-            verb.add_argument("--expect-width", type=float, metavar="M", help="criterion for the outcome [m]")
+from gripperd.ctl.errors import FileError
+from gripperd.ctl.parser import (
+    EXIT_DONE,
+    EXIT_FILE,
+    EXIT_INTERRUPTED,
+    EXIT_OTHER_OUTCOME,
+    EXIT_REFUSED,
+    EXIT_TIMEOUT,
+    EXIT_UNREACHABLE,
+    EXIT_USAGE,
+    MOVING,
+    WISHED,
+    parser,
+)
+from gripperd.ctl.plotting import plot
+from gripperd.ctl.recording import Counts, FaultChange, LinkChange, record
+from gripperd.watch import client_line, state_line, watch
 
 
 class Program:
@@ -161,6 +64,9 @@ class Program:
             "state": self._state,
             "stats": self._stats,
             "watch": self._watch,
+            "events": self._events,
+            "clients": self._clients,
+            "record": self._record,
             "wait": self._wait,
             "stop": self._stop,
         }
@@ -200,21 +106,91 @@ class Program:
                     print(f"{part}.{name}.{counter} {value}")
         return EXIT_DONE
 
+    async def _clients(self) -> int:
+        told = await self.client.clients()
+        lines = [client_line(each) for each in told.clients]
+        lines += [
+            f"last command of {each.gripper}: {each.verb} {each.command_seq} by client {each.client} {each.name!r}"
+            f"{'' if each.connected else ', which has left'}"
+            for each in told.last_commands
+        ]
+        self._tell(told, "\n".join(lines))
+        return EXIT_DONE
+
+    async def _names(self) -> list[str]:
+        """The grippers that are meant."""
+        if self.options.gripper:
+            return [self.options.gripper]
+        return [each.name for each in (await self.client.grippers()).grippers]
+
+    async def _events(self) -> int:
+        left = self.options.count
+        kinds = (Event.OUTCOME, Event.FAULT, Event.LINK)
+        enough = asyncio.Event()
+
+        async def follow(name: str) -> None:
+            nonlocal left
+            async with self.client.gripper(name).events(kinds) as events:
+                async for event in events:
+                    if enough.is_set():
+                        return
+                    self._tell_event(event)
+                    left -= 1
+                    if left == 0:
+                        enough.set()
+
+        with _ended_by(enough, self.options.for_s):
+            await _until(enough, [follow(name) for name in await self._names()])
+        return EXIT_DONE
+
+    def _tell_event(self, event: GripperEvent) -> None:
+        if isinstance(event, GripperState):
+            return
+        if isinstance(event, CommandOutcome):
+            self._tell(event, _outcome_line(event))
+            return
+        gripper, changed = event
+        if isinstance(changed, Link):
+            self._tell(LinkChange(gripper=gripper, link=changed), f"{gripper} link {changed}")
+        else:
+            text = "no fault" if changed is None else f"fault {changed.code}: {changed.text}"
+            self._tell(FaultChange(gripper=gripper, fault=changed), f"{gripper} {text}")
+
+    async def _record(self) -> int:
+        options, enough = self.options, asyncio.Event()
+        show = sys.stderr.isatty()
+
+        def tell(counts: Counts, size_bytes: int) -> None:
+            if show:
+                print(f"\r\x1b[K{_counts(counts, size_bytes)}", end="", file=sys.stderr, flush=True)
+
+        with _ended_by(enough, options.for_s):
+            counts = await record(
+                self.client,
+                await self._names(),
+                options.file,
+                overwrite=options.force,
+                states=options.count,
+                enough=enough,
+                tell=tell,
+            )
+        if show:
+            print("\r\x1b[K", end="", file=sys.stderr)
+        size_bytes = options.file.stat().st_size
+        if options.json:
+            print(json.dumps({"file": str(options.file), "bytes": size_bytes, **asdict(counts)}))
+        else:
+            print(f"{options.file}: {_counts(counts, size_bytes)}")
+        return EXIT_DONE
+
     async def _watch(self) -> int:
-        names = (
-            [self.options.gripper]
-            if self.options.gripper
-            else [each.name for each in (await self.client.grippers()).grippers]
-        )
+        names = await self._names()
         live = sys.stdout.isatty() and not self.options.json
 
         def tell(state: GripperState) -> None:
             self._tell(state, state_line(state, time.time_ns()))
 
-        try:
-            await watch(self.client, names, self.options.rate, self.options.count, None if live else tell)
-        except BaseExceptionGroup as group:
-            raise _first(group) from None  # several grippers lose the same daemon
+        await watch(self.client, names, self.options.rate, self.options.count, None if live else tell)
         return EXIT_DONE
 
     async def _wait(self) -> int:
@@ -263,10 +239,7 @@ class Program:
         return await plain[options.verb]()
 
     def _judge(self, outcome: CommandOutcome) -> int:
-        width = f", {outcome.opening_width_m:.4f} m" if outcome.opening_width_valid else ""
-        note = f": {outcome.message}" if outcome.message else ""
-        ended = f"{outcome.gripper} {outcome.verb} {outcome.command_seq}: {outcome.outcome}"
-        self._tell(outcome, f"{ended}{width}, {outcome.grasp_state.name}{note}")
+        self._tell(outcome, _outcome_line(outcome))
         return EXIT_DONE if outcome.outcome in WISHED.get(outcome.verb, {Outcome.REACHED}) else EXIT_OTHER_OUTCOME
 
 
@@ -298,6 +271,43 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
+def _outcome_line(outcome: CommandOutcome) -> str:
+    width = f", {outcome.opening_width_m:.4f} m" if outcome.opening_width_valid else ""
+    note = f": {outcome.message}" if outcome.message else ""
+    ended = f"{outcome.gripper} {outcome.verb} {outcome.command_seq}: {outcome.outcome}"
+    return f"{ended}{width}, {outcome.grasp_state.name}{note}"
+
+
+def _counts(counts: Counts, size_bytes: int) -> str:
+    lost = f", {counts.dropped} states lost" if counts.dropped else ""
+    return f"{counts.messages} messages, {counts.states} states{lost}, {size_bytes / 1024:.0f} KiB"
+
+
+@contextlib.contextmanager
+def _ended_by(enough: asyncio.Event, for_s: float) -> Iterator[None]:
+    """Ctrl-C, SIGTERM, or so many seconds are an end like any other. for_s: 0 for none [s]."""
+    loop = asyncio.get_running_loop()
+    alarm = loop.call_later(for_s, enough.set) if for_s else None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, enough.set)
+    try:
+        yield
+    finally:
+        if alarm is not None:
+            alarm.cancel()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+async def _until(enough: asyncio.Event, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Do it until `enough` is set."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(each) for each in work]
+        await enough.wait()
+        for task in running:
+            task.cancel()
+
+
 def _reply_line(reply: CommandReply) -> str:
     number = f" {reply.command_seq}" if reply.command_seq else ""
     return f"{reply.gripper}{number}: {reply.code}: {reply.message}"
@@ -308,13 +318,26 @@ def _wait_again(reply: CommandReply) -> str:
 
 
 async def _run(options: argparse.Namespace) -> int:
+    if options.verb == "completion":
+        print(shtab.complete(parser(), options.shell))
+        return EXIT_DONE
+    if options.verb == "plot":
+        picture = options.output or options.file.with_suffix(".png")
+        shown = plot(options.file, picture, options.from_s, options.to_s)
+        print(f"{picture}: {', '.join(each.gripper for each in shown)}")
+        return EXIT_DONE
     async with await Client.connect(options.socket) as client:
+        if options.verb in (*MOVING, "watch", "events", "record"):  # so that `clients` tells who it is
+            await client.hello(f"gripperctl {options.verb}")
         return await Program(options, client).run()
 
 
 def _guarded(options: argparse.Namespace) -> int:
     try:
-        return asyncio.run(_run(options))
+        try:
+            return asyncio.run(_run(options))
+        except BaseExceptionGroup as group:
+            raise _first(group) from None  # several grippers lose the same daemon
     except CommandRefusedError as error:
         if options.json:
             print(error.reply.to_json().decode())
@@ -332,6 +355,9 @@ def _guarded(options: argparse.Namespace) -> int:
     except (ConnectionLostError, AnswerError) as error:
         print(f"gripperctl: {error}", file=sys.stderr)
         return EXIT_UNREACHABLE
+    except FileError as error:
+        print(f"gripperctl: {error}", file=sys.stderr)
+        return EXIT_FILE
     except TimeoutError as error:
         print(f"gripperctl: {error}", file=sys.stderr)
         return EXIT_TIMEOUT
@@ -339,17 +365,13 @@ def _guarded(options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns its exit code."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         return _guarded(options)
     except KeyboardInterrupt:
-        if options.verb not in ("watch", "state", "list", "info", "stats"):
+        if options.verb in MOVING or options.verb == "wait":
             print("gripperctl: interrupted; the gripper goes on: `gripperctl stop` halts it", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return EXIT_DONE
-
-
-if __name__ == "__main__":
-    sys.exit(main())

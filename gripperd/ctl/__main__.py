@@ -1,0 +1,7 @@
+"""python -m gripperd.ctl"""
+
+import sys
+
+from gripperd.ctl import main
+
+sys.exit(main())
