@@ -16,10 +16,10 @@ from rich.table import Table
 from gripperd.client import Client, Gripper
 from gripperd.contract import Activation, ClientEntry, GripperInfo, GripperState, Link, OnDisconnect
 
-BAR_CELLS = 24
+BAR_CELLS = 12
 """Width of the drawn jaws [characters]."""
 SPARKS = "▁▂▃▄▅▆▇█"
-SPARK_CELLS = 20
+SPARK_CELLS = 12
 """Width of the curve of the width [characters]."""
 SPARK_S = 10.0
 """Time that the curve covers [s]."""
@@ -59,16 +59,18 @@ def client_line(client: ClientEntry) -> str:
     return f"{who} ({client.transport}{user}{pid}): {', '.join(told)}"
 
 
-def sparkline(samples: Sequence[tuple[float, float | None]], now_s: float, window_s: float, top: float) -> str:
-    """The last `window_s` [s] as SPARK_CELLS characters, from 0 to top. samples: (time [s], value or None), in order.
+def sparkline(
+    samples: Sequence[tuple[float, float | None]], now_s: float, window_s: float, top: float, count: int = SPARK_CELLS
+) -> str:
+    """The last `window_s` [s] as `count` characters, from 0 to top. samples: (time [s], value or None), in order.
 
     Each cell shows the last valid value of its time; a cell without one is empty, since nothing was known then.
     """
-    cells: list[float | None] = [None] * SPARK_CELLS
+    cells: list[float | None] = [None] * count
     for time_s, value in samples:
-        place = math.floor((time_s - now_s + window_s) / window_s * SPARK_CELLS)
-        if value is not None and 0 <= place <= SPARK_CELLS:
-            cells[min(place, SPARK_CELLS - 1)] = value
+        place = math.floor((time_s - now_s + window_s) / window_s * count)
+        if value is not None and 0 <= place <= count:
+            cells[min(place, count - 1)] = value
     highest = len(SPARKS) - 1
     return "".join(
         " " if value is None else SPARKS[round(highest * min(1.0, max(0.0, value / top)))] for value in cells

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from gripperd.contract import ClientEntry, OnDisconnect
-from gripperd.watch import SPARK_CELLS, client_line, sparkline
+from gripperd.watch import client_line, sparkline
 
 
 def test_a_sparkline_shows_the_width_over_time() -> None:
     rising = [(0.5 * n, 0.1 * n / 19) for n in range(20)]
-    assert sparkline(rising, 10.0, 10.0, 0.1) == "▁▁▂▂▂▃▃▄▄▄▅▅▅▆▆▇▇▇██"
-    assert sparkline([], 10.0, 10.0, 0.1) == " " * SPARK_CELLS
+    assert sparkline(rising, 10.0, 10.0, 0.1, 20) == "▁▁▂▂▂▃▃▄▄▄▅▅▅▆▆▇▇▇██"
+    assert sparkline([], 10.0, 10.0, 0.1, 20) == " " * 20
 
 
 def test_what_was_not_valid_is_a_gap_and_no_last_value() -> None:
     samples = [(1.0, 0.05), (2.0, None), (3.0, None), (9.9, 0.1)]
-    line = sparkline(samples, 10.0, 10.0, 0.1)
+    line = sparkline(samples, 10.0, 10.0, 0.1, 20)
     assert line == "  ▅                █"
-    assert sparkline(samples, 30.0, 10.0, 0.1) == " " * SPARK_CELLS, "all of it is long ago"
+    assert sparkline(samples, 30.0, 10.0, 0.1, 20) == " " * 20, "all of it is long ago"
 
 
 def test_a_width_outside_the_range_stays_inside_the_line() -> None:
-    assert sparkline([(9.0, 0.2), (9.9, -0.01)], 10.0, 10.0, 0.1).strip() == "█▁"
+    assert sparkline([(9.0, 0.2), (9.9, -0.01)], 10.0, 10.0, 0.1, 20).strip() == "█▁"
 
 
 def test_a_client_in_one_line() -> None:
