@@ -7,15 +7,16 @@ import signal
 import sys
 from pathlib import Path
 
-from bench import goals, late, report, stop, wire
+from bench import fanout, goals, late, report, stop, wire
 from bench.children import ChildError
 
-COMMANDS = {"wire": wire.run, "stop": stop.run, "late": late.run}
+COMMANDS = {"wire": wire.run, "stop": stop.run, "late": late.run, "fanout": fanout.run}
 
 DESCRIPTION = """Benchmarks of gripperd on a paced pseudo terminal; no hardware is needed.
 
   wire   transactions per second, gaps kept, CPU: gripperd, a bare loop, pymodbus, minimalmodbus
   stop   from a client's stop to its first byte on the wire, and to the acknowledgement
+  fanout 100 and 500 subscribers at 100 Hz: who gets what, how old, at what cost, beside a bare broadcaster
   late   10,000 late replies, and how many were taken for the answer to another request
 """
 EXAMPLES = """examples:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.children import ChildError, SlaveProcess, child, hogs, slave, wait_for
 from bench.figures import percentile
@@ -78,23 +79,30 @@ class Client:
 
     def ask(self, method: str) -> Ask:
         """Write, wait for the answer. Raises ChildError for a refusal."""
-        self._number += 1
-        request = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": {}}
-        line = json.dumps(request).encode() + b"\n"
         waited_s = self._waited_s()
         sent_s = time.monotonic()
-        self._socket.sendall(line)
+        result = self.tell(method)
+        answered_s = time.monotonic()
+        if not result.get("ok", True):
+            raise ChildError(f"{method} was answered {result}")
+        return Ask(sent_s, answered_s, self._waited_s() - waited_s)
+
+    def tell(self, method: str) -> dict[str, Any]:
+        """Write, wait for the answer, and return its result. Raises ChildError."""
+        self._number += 1
+        request = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": {}}
+        self._socket.sendall(json.dumps(request).encode() + b"\n")
         while b"\n" not in self._buffer:
             data = self._socket.recv(65_536)
             if not data:
                 raise ChildError("the server closed the connection")
             self._buffer += data
-        answered_s = time.monotonic()
         answer, self._buffer = self._buffer.split(b"\n", 1)
         told = json.loads(answer)
-        if not told.get("result", {}).get("ok", "result" in told):
+        if "result" not in told:
             raise ChildError(f"{method} was answered {answer.decode()}")
-        return Ask(sent_s, answered_s, self._waited_s() - waited_s)
+        result: dict[str, Any] = told["result"]
+        return result
 
     def _waited_s(self) -> float:
         """How long the server has waited for a CPU in its life [s]; 0 where the kernel does not count it."""
@@ -171,7 +179,7 @@ def _configuration(cell: Cell, folder: Path, port: str, socket_path: Path) -> Pa
     late = f"late_reply_limit_s = {LATE_LIMIT_S}\n" if cell.silent else ""
     path = folder / "gripperd.toml"
     path.write_text(
-        f'[daemon]\nsocket = "{socket_path}"\n\n'
+        f'[daemon]\nsocket = "{socket_path}"\nmax_clients = 1000\n\n'
         f'[[bus]]\nname = "wire"\nport = "{port}"\nbaudrate = {MAIN.baudrate}\n'
         f"response_timeout_s = {TIMEOUT_S}\n{late}\n"
         f'[[gripper]]\nname = "left"\ndriver = "rg75"\nbus = "wire"\nunit = {UNIT}\n'

@@ -1,9 +1,11 @@
-"""gripperd: run, check-config, demo."""
+"""gripperd: run, check-config, demo, schema."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import difflib
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +26,7 @@ _EPILOG = """exit codes: 0 ended as asked, 1 failed while running, 2 wrong usage
 
 example:
   gripperd check-config gripperd.toml && gripperd run --config gripperd.toml
+  gripperd schema GripperState
 """
 
 
@@ -45,6 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     demo = verbs.add_parser("demo", help="simulated grippers, the daemon, a broker and a live view, on loopback only")
     demo.add_argument("--once", action="store_true", help="run the script once, check every outcome, and exit")
     demo.add_argument("--grippers", default="rg75", metavar="LIST", help="comma-separated; default: %(default)s")
+    schemas = verbs.add_parser("schema", help="JSON Schemas of the contract's messages")
+    schemas.add_argument("name", nargs="?", metavar="NAME", help="print this one; without a name, list them")
+    schemas.add_argument("--all", type=Path, metavar="FOLDER", help="write all of them, and an index, into a folder")
     return parser
 
 
@@ -55,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gripperd.demo.main import run_demo  # the demo's parts are not needed by the service
 
         return run_demo(once=options.once, grippers=[name for name in options.grippers.split(",") if name])
+    if options.verb == "schema":
+        return _schema(options.name, options.all)
     path = options.config if options.verb == "run" else options.file
     try:
         config = load_config(path, driver_specs())
@@ -79,6 +87,31 @@ def _report(path: Path, config: Config) -> None:
         print(f"  gripper {each.name}: {each.driver}{moves}")
     mqtt = config.mqtt
     print(f"  MQTT: {f'{mqtt.host}:{mqtt.port}' if mqtt is not None else 'off'}; socket: {config.daemon.socket}")
+
+
+def _schema(name: str | None, folder: Path | None) -> int:
+    from gripperd.contract.schema import models, pages, schema
+
+    known = models()
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for file, content in pages().items():
+                (folder / file).write_text(content, encoding="utf-8")
+        except OSError as error:
+            print(f"gripperd: {folder} cannot be written: {error.strerror}", file=sys.stderr)
+            return EXIT_FAILED
+        print(f"{folder}: {len(known)} schemas")
+    elif name is None:
+        print("\n".join(known))
+    elif name in known:
+        print(json.dumps(schema(known[name]), indent=2, ensure_ascii=False))
+    else:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+        print(f"gripperd: there is no message {name!r}; {hint}", file=sys.stderr)
+        return EXIT_CONFIG
+    return 0
 
 
 def _run(config: Config) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from gripperd.config import SECTIONS, parse_config
 from gripperd.contract import Code, CommandOutcome, CommandReply, GripperInfo, GripperState, Message, Outcome
+from gripperd.drivers.registry import driver_specs
 
 ROOT = Path(__file__).parent.parent
 CONTRACT = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
@@ -43,3 +46,30 @@ def test_files_that_are_named_exist(page: Path) -> None:
     named = set(re.findall(r"`((?:gripperd|sim|tests|docs|examples|bench)/[\w./-]+)`", text))
     missing = [name for name in named if not (ROOT / name).exists()]
     assert not missing, f"{page.name} names {missing}"
+
+
+BUS = {"name": "tool0", "port": "/dev/gripper/tool0"}
+GRIPPER = {"name": "left", "driver": "rg75", "bus": "tool0", "unit": 9}
+
+
+def _configurations() -> list[tuple[str, str]]:
+    """(page, text) of every block of a page that is a configuration, or a part of one."""
+    found = []
+    for page in PAGES:
+        for block in re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+            if set(tomllib.loads(block)) <= set(SECTIONS):
+                found.append((page.name, block))
+    return found
+
+
+def test_every_configuration_that_is_shown_is_good() -> None:
+    """DIAG 88: a part of one is completed with what it leaves out."""
+    shown = _configurations()
+    assert len(shown) >= 5
+    for page, block in shown:
+        raw = tomllib.loads(block)
+        if "gripper" not in raw:
+            raw = {"bus": [BUS], "gripper": [GRIPPER], **raw}
+        elif "bus" not in raw and any("bus" in each for each in raw["gripper"]):
+            raw = {"bus": [BUS], **raw}
+        parse_config(raw, driver_specs(), page)

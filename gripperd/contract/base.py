@@ -22,7 +22,9 @@ MAX_LINE_BYTES = 65_536
 class Message(BaseModel):
     """Base of all messages: immutable, types are not coerced. Fields of a later contract are ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", strict=True, json_schema_serialization_defaults_required=True
+    )
 
     def to_json(self) -> bytes:
         """UTF-8 JSON of the message, without a newline."""

@@ -222,6 +222,43 @@ class ClientList(Message):
     last_commands: list[LastCommand]
 
 
+class SubscribeReply(Message):
+    """Answer of `gripper.subscribe`: the number that notifications carry."""
+
+    subscription: int
+
+
+class StateNotification(Message):
+    """Parameters of the notification `gripper.state`. dropped: states lost to this reader since the one before."""
+
+    subscription: int
+    state: GripperState
+    dropped: int
+
+
+class OutcomeNotification(Message):
+    """Parameters of the notification `gripper.outcome`."""
+
+    subscription: int
+    outcome: CommandOutcome
+
+
+class FaultNotification(Message):
+    """Parameters of the notification `gripper.fault`. null: the device has no fault any more."""
+
+    subscription: int
+    gripper: str
+    fault: Fault | None
+
+
+class LinkNotification(Message):
+    """Parameters of the notification `gripper.link`."""
+
+    subscription: int
+    gripper: str
+    link: Link
+
+
 class Availability(Message):
     """MQTT last will and birth message: "online" or "offline"."""
 

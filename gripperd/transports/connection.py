@@ -103,6 +103,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Host) -> None:
         self._server = server
         self._service = service = server.service
+        self._buffer_bytes = server.buffer_bytes
         self._lines = LineBuffer()
         self._fences: dict[str, int] = {}
         self._subscriptions: dict[int, Subscription] = {}
@@ -309,7 +310,7 @@ class Connection(asyncio.Protocol):
             events=frozenset(events),
             period_s=1.0 / params.max_rate_hz if params.max_rate_hz else 0.0,
             send=self._write,
-            room=self._has_room,
+            offer=self._offer,
             monotonic=self._server.clock.monotonic,
         )
         self._subscriptions[subscription.number] = subscription
@@ -330,15 +331,19 @@ class Connection(asyncio.Protocol):
         self._server.fan_out.remove(subscription)
         return {}
 
-    def _has_room(self) -> bool:
+    def _offer(self, line: bytes) -> bool:
+        """Write it if the client keeps up."""
         transport = self._transport
-        return transport is not None and transport.get_write_buffer_size() < self._server.buffer_bytes
+        if transport is None or transport.is_closing() or transport.get_write_buffer_size() >= self._buffer_bytes:
+            return False
+        transport.write(line)
+        return True
 
     def _write(self, line: bytes) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if transport.get_write_buffer_size() > HARD_BUFFER_FACTOR * self._server.buffer_bytes:
+        if transport.get_write_buffer_size() > HARD_BUFFER_FACTOR * self._buffer_bytes:
             log.warning("client_dropped", reason="it does not read its answers")
             self._server.counters["dropped_clients"] += 1
             transport.abort()

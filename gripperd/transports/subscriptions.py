@@ -34,7 +34,7 @@ Item = GripperState | CommandOutcome | Fault | Link | None
 class Subscription:
     """One subscription. period_s: least time between two states of one gripper [s]; 0: every round.
 
-    send: writes a line. room: whether the reader keeps up. monotonic: time [s].
+    send: writes a line. offer: the same if the reader keeps up, else False. monotonic: time [s].
     """
 
     number: int
@@ -42,17 +42,19 @@ class Subscription:
     events: frozenset[Event]
     period_s: float
     send: Callable[[bytes], None]
-    room: Callable[[], bool]
+    offer: Callable[[bytes], bool]
     monotonic: Callable[[], float]
     ended: bool = False
     _due_s: dict[str, float] = field(default_factory=dict)
     _dropped: dict[str, int] = field(default_factory=dict)
     _heads: dict[Event, bytes] = field(default_factory=dict)
+    _state_head: bytes = b""
 
     def __post_init__(self) -> None:
         for event in Event:
             head = f'{{"jsonrpc":"2.0","method":"gripper.{event.value}","params":{{"subscription":{self.number},'
             self._heads[event] = head.encode()
+        self._state_head = self._heads[Event.STATE]
 
     def tell(self, telling: Telling) -> None:
         """Send it, or count a state as lost."""
@@ -62,13 +64,12 @@ class Subscription:
         gripper = telling.gripper
         if self.period_s and not self._is_due(gripper):
             return
-        if not self.room():
+        dropped = self._dropped.get(gripper, 0) if self._dropped else 0
+        rest = telling.whole if not dropped else telling.body + b',"dropped":%d}}\n' % dropped
+        if not self.offer(self._state_head + rest):
             self.lose(gripper)
-        elif self._dropped:
-            dropped = b"%d}}\n" % self._dropped.pop(gripper, 0)
-            self.send(self._heads[Event.STATE] + telling.body + b',"dropped":' + dropped)
-        else:
-            self.send(self._heads[Event.STATE] + telling.whole)
+        elif dropped:
+            del self._dropped[gripper]
 
     def lose(self, gripper: str) -> None:
         """A state of this gripper was not sent."""

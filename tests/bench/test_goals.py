@@ -17,6 +17,14 @@ LIMITS = {
     "stop.subscribers_ratio": 1.5,
     "stop.hand_p50_s": 0.0015,
     "stop.hand_p99_s": 0.005,
+    "fanout.share": 0.99,
+    "fanout.age_p99_s": 0.010,
+    "fanout.cpu_ratio": 1.5,
+    "fanout.share_500": 0.99,
+    "fanout.share_deaf": 0.99,
+    "fanout.age_deaf_ratio": 1.25,
+    "fanout.growth_deaf_bytes": 1e6,
+    "fanout.encoded": 1.0,
     "late.provoked": 10_000,
     "late.accepted": 0,
 }
@@ -24,7 +32,8 @@ LIMITS = {
 
 def test_the_limits() -> None:
     assert {name: goal.limit for name, goal in GOALS.items()} == LIMITS
-    assert {name for name, goal in GOALS.items() if goal.at_least} == {"wire.rate_ratio", "late.provoked"}
+    shares = {"fanout.share", "fanout.share_500", "fanout.share_deaf"}
+    assert {name for name, goal in GOALS.items() if goal.at_least} == {"wire.rate_ratio", "late.provoked", *shares}
 
 
 def test_every_goal_belongs_to_a_command() -> None:

@@ -1,13 +1,14 @@
 """The three sub-commands end to end, for moments: the structure of what they find, not how fast anything is."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from bench import goals, hand, late, stop, wire
+from bench import fanout, goals, hand, late, stop, wire
 from bench.children import ROOT
 from bench.late import Plan as LatePlan
 from bench.report import save, show
@@ -52,6 +53,27 @@ def test_stop() -> None:
     assert isinstance(results, dict)
     assert len(results) == len(cells)
     assert all(summary["stops"] > 0 for runs in results.values() for summary in runs)
+
+
+def test_fanout() -> None:
+    cells = [
+        fanout.Cell(server, count, mqtt=mqtt, deaf=deaf)
+        for server, count, mqtt, deaf in (
+            (fanout.OURS, 100, True, False),
+            (fanout.BARE, 100, True, False),
+            (fanout.OURS, 500, False, False),
+            (fanout.OURS, 500, False, True),
+        )
+    ]
+    report = fanout.measure(fanout.Plan(1, 0.3, 0.2, cells, (10,)), quiet)
+    verdicts = goals.check("fanout", report.measured)
+    assert {name for name in goals.GOALS if name.startswith("fanout.")} == set(report.measured)
+    assert not any(math.isnan(verdict.value) for verdict in verdicts)
+    windows = report.data["windows"]
+    assert isinstance(windows, dict)
+    assert all(found["states"] > 0 for runs in windows.values() for found in runs)
+    assert windows[str(cells[0])][0]["mqtt_states"] > 0
+    assert report.measured["fanout.encoded"] <= 1.0
 
 
 def test_late(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,3 +221,32 @@ def test_nothing_is_known_of_a_hand_whose_connection_was_lost() -> None:
             assert not rig.state.opening_width_valid
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("told_m", "width_m"),
+    [
+        (float("nan"), None),
+        (float("inf"), None),
+        (108.0, None),
+        (30.0, None),
+        (-0.01, None),
+        (0.0825, None),
+        (-0.0004, 0.0),
+        (0.0804, 0.0804),
+        (0.03, 0.03),
+    ],
+)
+def test_a_width_that_no_hand_can_have_is_invalid(told_m: float, width_m: float | None) -> None:
+    """UNITS 73: millimetres, radians, or noise in place of metres."""
+
+    async def main() -> None:
+        async with HandRig() as rig:
+            await rig.up()
+            rig.hand.width_m = told_m
+            await asyncio.sleep(0.5)
+            assert rig.state.link is Link.UP
+            assert rig.state.opening_width_valid is (width_m is not None)
+            assert rig.state.opening_width_m == pytest.approx(width_m or 0.0)
+
+    run_virtual(main())

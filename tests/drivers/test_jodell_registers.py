@@ -67,7 +67,7 @@ def test_fewer_registers_tell_less_and_never_zero(registers: int) -> None:
 
 @pytest.mark.parametrize("stroke_m", [0.075, 0.0767, 0.052])
 def test_every_position_survives_the_way_through_metres(stroke_m: float) -> None:
-    """UNITS 71 and 76: round trip at all 256 counts, for several strokes; open is wide."""
+    """UNITS 71, 76, 77: round trip at all 256 counts, for several strokes; open is wide."""
     widths = [width_m(position, stroke_m) for position in range(256)]
     assert widths[0] == stroke_m
     assert widths[255] == 0.0

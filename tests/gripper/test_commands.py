@@ -192,6 +192,8 @@ def test_nothing_is_written_without_a_command() -> None:
     ids=str,
 )
 def test_a_value_that_is_not_permitted_is_refused_and_nothing_moves(command: Command, code: Code) -> None:
+    """CLAMP 164."""
+
     async def scenario() -> None:
         async with Rig() as rig:
             await rig.activate()

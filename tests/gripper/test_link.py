@@ -38,7 +38,7 @@ def _is_invalid(state: GripperState) -> bool:
 
 
 def test_it_starts_without_the_device_and_joins_when_it_appears() -> None:
-    """HOTPLUG 128: unplugged at start is a normal start."""
+    """HOTPLUG 128, DIAG 86: unplugged at start is a normal start."""
 
     async def scenario() -> None:
         async with Rig(plugged=False) as rig:
@@ -53,6 +53,26 @@ def test_it_starts_without_the_device_and_joins_when_it_appears() -> None:
             await rig.until(lambda: rig.state.link is Link.UP)
             assert rig.now_s() - back_s < 1.0
             assert rig.writes() == []
+
+    run_virtual(scenario())
+
+
+def test_a_port_that_opens_is_no_link() -> None:
+    """DIAG 82, 86: the line is open and nobody answers; only a valid status is a link, and a command is told why."""
+
+    async def scenario() -> None:
+        rig = Rig()
+        rig.line.fault = lambda request, reply: []
+        async with rig:
+            await asyncio.sleep(2.0)
+            assert rig.line.opened == 1
+            assert {state.link for state in rig.states} == {Link.DOWN}
+            asked_s = rig.now_s()
+            reply = await rig.reply(Open())
+            assert (reply.code, rig.now_s() - asked_s) == (Code.LINK_DOWN, 0.0)
+            assert "unit 9: no reply" in reply.message
+            rig.line.fault = None
+            await rig.until(lambda: rig.state.link is Link.UP)
 
     run_virtual(scenario())
 

@@ -67,7 +67,7 @@ def test_garbage_instead_of_replies_is_told_with_the_settings_of_the_line(garble
 
 
 def test_silence_is_told_with_the_settings_of_the_line() -> None:
-    """FRAME 25: a device at another rate hears noise, and says nothing."""
+    """FRAME 25, DIAG 85: a device at another rate hears noise, and says nothing."""
 
     async def scenario() -> None:
         async with wire() as w:

@@ -32,9 +32,13 @@ class Hall:
 
     def reader(self, number: int, events: frozenset[Event] = EVERYTHING, period_s: float = 0.0) -> Subscription:
         lines = self.lines[number] = []
-        reader = Subscription(
-            number, frozenset({"left"}), events, period_s, lines.append, lambda: number not in self.full, self.time
-        )
+
+        def offer(line: bytes) -> bool:
+            if number not in self.full:
+                lines.append(line)
+            return number not in self.full
+
+        reader = Subscription(number, frozenset({"left"}), events, period_s, lines.append, offer, self.time)
         self.fan_out.add(reader)
         return reader
 
@@ -167,10 +171,10 @@ def test_a_telling_that_fails_costs_the_others_nothing_for_long() -> None:
     broken = hall.reader(1)
     hall.reader(2)
 
-    def fail(line: bytes) -> None:
+    def fail(line: bytes) -> bool:
         raise OSError
 
-    broken.send = fail
+    broken.offer = fail
     hall.fan_out.listen(Event.STATE, state(1), "left")
     try:
         hall.turn()

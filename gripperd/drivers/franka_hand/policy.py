@@ -15,6 +15,10 @@ MOVED_M = 0.0002
 """A smaller change of the width between two states can be noise [m]. [?]"""
 
 
+PLAUSIBLE_M = 0.002
+"""A width may be this far outside of 0 to max_width, by the hand's own tolerance [m]. Ours."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """One state, and what was known when it arrived. moved: the width is another than some 0.1 s before.
@@ -38,7 +42,8 @@ def activation_of(seen: Seen) -> Activation:
     """A hand that is not homed has a max_width of 0. [U] franka_ros#276"""
     if seen.homing:
         return Activation.ACTIVATING
-    return Activation.ACTIVE if seen.state.max_width_m > 0 else Activation.INACTIVE
+    max_m = seen.state.max_width_m
+    return Activation.ACTIVE if math.isfinite(max_m) and max_m > 0 else Activation.INACTIVE
 
 
 def observe(seen: Seen, empty_width_m: float) -> Observation:
@@ -46,7 +51,7 @@ def observe(seen: Seen, empty_width_m: float) -> Observation:
     activation = activation_of(seen)
     active = activation is Activation.ACTIVE
     return Observation(
-        width_m=seen.state.width_m if active else None,
+        width_m=_plausible_width_m(seen.state) if active else None,
         grasp=_grasp(seen.state, empty_width_m) if active else GraspState.UNKNOWN,
         motion=_motion(seen),
         activation=activation,
@@ -54,6 +59,14 @@ def observe(seen: Seen, empty_width_m: float) -> Observation:
         readings=Readings(temperature_c=float(seen.state.temperature_c)),
         raw=seen,
     )
+
+
+def _plausible_width_m(state: State) -> float | None:
+    """None for what no hand can have: the datagram is then of something else, or in another unit."""
+    width_m = state.width_m
+    if not -PLAUSIBLE_M <= width_m <= state.max_width_m + PLAUSIBLE_M:  # never true for NaN
+        return None
+    return max(0.0, width_m)
 
 
 def _grasp(state: State, empty_width_m: float) -> GraspState:

@@ -27,7 +27,7 @@ from pydantic_core import to_json
 
 from gripperd.clock import Clock
 from gripperd.config import MqttConfig
-from gripperd.contract import Availability, CommandOutcome, Event, Fault, GripperInfo, GripperState, Link
+from gripperd.contract import Activation, Availability, CommandOutcome, Event, Fault, GripperInfo, GripperState, Link
 from gripperd.contract.service import Peer, Service
 from gripperd.transports.mqtt.commands import CommandReceiver, Received, Response
 from gripperd.transports.mqtt.discovery import discovery
@@ -67,6 +67,8 @@ class MqttPublisher:
         self._responses: deque[Response] = deque()
         self._state: GripperState | None = None
         self._info: GripperInfo | None = None
+        self._info_due = True
+        self._known: tuple[Link, Activation, int] | None = None
         self._news = asyncio.Event()
         self._told_troubles: set[str] = set()
         self._receiver: CommandReceiver | None = None
@@ -114,6 +116,9 @@ class MqttPublisher:
     def _listen(self, event: Event, item: GripperState | CommandOutcome | Fault | Link | None, gripper: str) -> None:
         if isinstance(item, GripperState):
             self._state = item
+            known = item.link, item.activation, item.activation_epoch
+            if known != self._known:  # a hand knows its range once it is homed, a device its version once it answers
+                self._known, self._info_due = known, True
         elif isinstance(item, CommandOutcome):
             if len(self._outcomes) >= OUTCOMES_KEPT:
                 self._outcomes.popleft()
@@ -169,7 +174,7 @@ class MqttPublisher:
                     options = SubscribeOptions(qos=1, retainAsPublished=True, retainHandling=DO_NOT_SEND_RETAINED)
                     await client.subscribe(f"{self._base}/command/+", options=options)
                 await client.publish(f"{self._base}/availability", _availability("online"), qos=1, retain=True)
-                self._info = None
+                self._info, self._info_due = None, True
                 await self._publish_news(client)
             except asyncio.CancelledError:
                 client.timeout = EXIT_LIMIT_S
@@ -183,7 +188,9 @@ class MqttPublisher:
             self._news.clear()
             await self._publish_kept(client)
             now_s = self._clock.monotonic()
-            await self._publish_info(client)
+            if self._info_due:
+                self._info_due = False
+                await self._publish_info(client)
             if self._state is not None and now_s >= due_s:
                 state, self._state = self._state, None
                 due_s = max(due_s + period_s, now_s)
@@ -211,7 +218,7 @@ class MqttPublisher:
                 self._counters["outcomes_published"] += 1
 
     async def _publish_info(self, client: aiomqtt.Client) -> None:
-        """At the start, and when it has changed: a hand knows its range once it is homed."""
+        """If it has changed since it was published on this connection."""
         info = self._service.info(self._gripper)
         if info == self._info:
             return
