@@ -27,21 +27,22 @@ def outcome(command: int, verb: Verb, ended: Outcome) -> CommandOutcome:
     return CommandOutcome(gripper="left", command_seq=command, verb=verb, outcome=ended)
 
 
-STORY: list[tuple[int, GripperState | CommandOutcome]] = [
-    (100 * S, state(1, 0.05, 3, CommandPhase.DONE)),
-    (101 * S, state(2, None)),
-    (102 * S, state(3, 0.05, 4, CommandPhase.PENDING)),
-    (103 * S, state(4, 0.04, 4, CommandPhase.EXECUTING)),
-    (104 * S, outcome(4, Verb.MOVE, Outcome.REACHED)),
-    (105 * S, state(5, 0.03, 4, CommandPhase.DONE)),
-    (106 * S, outcome(5, Verb.STOP, Outcome.STOPPED)),
-    (107 * S, state(6, 0.03, 6, CommandPhase.EXECUTING)),
-    (108 * S, state(7, 0.02, 6, CommandPhase.EXECUTING)),
-]
+def story() -> list[tuple[int, GripperState | CommandOutcome]]:
+    return [
+        (100 * S, state(1, 0.05, 3, CommandPhase.DONE)),
+        (101 * S, state(2, None)),
+        (102 * S, state(3, 0.05, 4, CommandPhase.PENDING)),
+        (103 * S, state(4, 0.04, 4, CommandPhase.EXECUTING)),
+        (104 * S, outcome(4, Verb.MOVE, Outcome.REACHED)),
+        (105 * S, state(5, 0.03, 4, CommandPhase.DONE)),
+        (106 * S, outcome(5, Verb.STOP, Outcome.STOPPED)),
+        (107 * S, state(6, 0.03, 6, CommandPhase.EXECUTING)),
+        (108 * S, state(7, 0.02, 6, CommandPhase.EXECUTING)),
+    ]
 
 
 def test_widths_are_in_millimetres_and_invalid_ones_are_gaps() -> None:
-    [left] = series_of(STORY)
+    [left] = series_of(story())
     assert left.gripper == "left"
     assert left.time_s == [0.0, 1.0, 2.0, 3.0, 5.0, 7.0, 8.0]
     assert math.isnan(left.width_mm[1])
@@ -49,7 +50,7 @@ def test_widths_are_in_millimetres_and_invalid_ones_are_gaps() -> None:
 
 
 def test_a_command_lasts_from_its_first_state_to_its_outcome_or_to_the_end() -> None:
-    [left] = series_of(STORY)
+    [left] = series_of(story())
     assert left.spans == [
         Span(4, 2.0, 4.0, "move", "reached"),
         Span(5, 6.0, 6.0, "stop", "stopped"),
@@ -58,10 +59,10 @@ def test_a_command_lasts_from_its_first_state_to_its_outcome_or_to_the_end() -> 
 
 
 def test_a_part_is_shown_with_the_commands_that_touch_it() -> None:
-    [left] = series_of(STORY, 3.0, 5.0)
+    [left] = series_of(story(), 3.0, 5.0)
     assert left.time_s == [3.0, 5.0]
     assert [span.command_seq for span in left.spans] == [4]
-    assert series_of(STORY, 20.0, 30.0) == []
+    assert series_of(story(), 20.0, 30.0) == []
     assert series_of([]) == []
 
 

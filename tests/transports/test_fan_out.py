@@ -13,7 +13,10 @@ from gripperd.contract import CommandOutcome, Event, Fault, GripperState, Link, 
 from gripperd.transports.subscriptions import TELLINGS_KEPT, WRITES_PER_TURN, FanOut, Subscription
 
 EVERYTHING = frozenset(Event)
-DONE = CommandOutcome(gripper="left", command_seq=3, verb=Verb.MOVE, outcome=Outcome.REACHED)
+
+
+def outcome(seq: int = 3) -> CommandOutcome:
+    return CommandOutcome(gripper="left", command_seq=seq, verb=Verb.MOVE, outcome=Outcome.REACHED)
 
 
 def state(seq: int, gripper: str = "left") -> GripperState:
@@ -67,11 +70,11 @@ def test_each_kind_has_the_form_of_the_contract() -> None:
     hall = Hall()
     hall.reader(7)
     fault = Fault(code=8, text="not activated")
-    for event, item in ((Event.LINK, Link.UP), (Event.FAULT, fault), (Event.FAULT, None), (Event.OUTCOME, DONE)):
+    for event, item in ((Event.LINK, Link.UP), (Event.FAULT, fault), (Event.FAULT, None), (Event.OUTCOME, outcome())):
         hall.fan_out.listen(event, item, "left")
     hall.fan_out.listen(Event.STATE, state(1), "left")
     hall.run()
-    link, faulty, healthy, outcome, round_ = hall.told(7)
+    link, faulty, healthy, ended, round_ = hall.told(7)
     assert link == {
         "jsonrpc": "2.0",
         "method": "gripper.link",
@@ -79,7 +82,7 @@ def test_each_kind_has_the_form_of_the_contract() -> None:
     }
     assert faulty["params"] == {"subscription": 7, "gripper": "left", "fault": {"code": 8, "text": "not activated"}}
     assert healthy["params"] == {"subscription": 7, "gripper": "left", "fault": None}
-    assert outcome["params"] == {"subscription": 7, "outcome": DONE.to_dict()}
+    assert ended["params"] == {"subscription": 7, "outcome": outcome().to_dict()}
     assert round_["params"] == {"subscription": 7, "state": state(1).to_dict(), "dropped": 0}
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in hall.lines[7])
 
@@ -126,14 +129,14 @@ def test_a_reader_without_room_loses_states_and_is_told_how_many_and_never_an_ou
     hall.full.add(1)
     for seq in range(1, 4):
         hall.fan_out.listen(Event.STATE, state(seq), "left")
-    hall.fan_out.listen(Event.OUTCOME, DONE, "left")
+    hall.fan_out.listen(Event.OUTCOME, outcome(), "left")
     hall.run()
     hall.full.clear()
     for seq in (4, 5):
         hall.fan_out.listen(Event.STATE, state(seq), "left")
     hall.run()
-    outcome, fourth, fifth = hall.told(1)
-    assert outcome["method"] == "gripper.outcome"
+    ended, fourth, fifth = hall.told(1)
+    assert ended["method"] == "gripper.outcome"
     assert (fourth["params"]["state"]["seq"], fourth["params"]["dropped"]) == (4, 3)
     assert fifth["params"]["dropped"] == 0
     assert [each["method"] for each in hall.told(2)].count("gripper.state") == 5
@@ -154,13 +157,13 @@ def test_an_overloaded_loop_sheds_the_oldest_states_and_counts_them_for_each() -
     hall = Hall()
     for number in range(3):
         hall.reader(number)
-    hall.fan_out.listen(Event.OUTCOME, DONE, "left")
+    hall.fan_out.listen(Event.OUTCOME, outcome(), "left")
     for seq in range(1, TELLINGS_KEPT + 11):
         hall.fan_out.listen(Event.STATE, state(seq), "left")
     hall.run()
     for number in range(3):
-        outcome, *states = hall.told(number)
-        assert outcome["method"] == "gripper.outcome"
+        ended, *states = hall.told(number)
+        assert ended["method"] == "gripper.outcome"
         assert [each["params"]["state"]["seq"] for each in states] == list(range(11, TELLINGS_KEPT + 11))
         assert [each["params"]["dropped"] for each in states] == [10] + [0] * (TELLINGS_KEPT - 1)
     assert hall.fan_out.counters["states_shed"] == 10
@@ -200,7 +203,7 @@ def test_everybody_sees_everything_in_order_or_is_told_how_much_is_missing(steps
             hall.fan_out.listen(Event.STATE, state(seq), "left")
         elif what == "outcome":
             outcomes += 1
-            hall.fan_out.listen(Event.OUTCOME, DONE.model_copy(update={"command_seq": outcomes}), "left")
+            hall.fan_out.listen(Event.OUTCOME, outcome(outcomes), "left")
         elif what == "turn":
             hall.turn()
         elif what == "fill":

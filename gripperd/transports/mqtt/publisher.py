@@ -41,8 +41,6 @@ MAX_PACKET_BYTES = 8_192
 """What the broker may send in one packet; it drops longer ones itself. The library reads topics byte by byte."""
 EXIT_LIMIT_S = 0.5
 """Longest wait for the broker at the daemon's end [s], once for "offline" and once for the disconnect."""
-MAX_REASONS = 8
-"""Different reasons that are logged while the broker is not there."""
 FIRST_PAUSE_S = 0.25
 """Pause before the first reconnect [s]; it doubles up to `reconnect_max_s`."""
 NO_DELAY = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
@@ -70,7 +68,7 @@ class MqttPublisher:
         self._info_due = True
         self._known: tuple[Link, Activation, int] | None = None
         self._news = asyncio.Event()
-        self._told_troubles: set[str] = set()
+        self._trouble_logged = False
         self._receiver: CommandReceiver | None = None
         self._counters = {
             "connects": 0,
@@ -134,13 +132,11 @@ class MqttPublisher:
         self._news.set()
 
     def _report(self, error: Exception) -> None:
-        """Each reason once until the broker is there again."""
+        """Once until the broker is there again; further reasons are for those who look for them."""
         self._counters["connection_losses"] += 1
-        reason = str(error) or repr(error)
-        if reason not in self._told_troubles and len(self._told_troubles) < MAX_REASONS:
-            self._told_troubles.add(reason)
-            broker = f"{self._config.host}:{self._config.port}"
-            log.warning("mqtt_down", gripper=self._gripper, broker=broker, reason=reason, **_advice(reason))
+        tell, self._trouble_logged = (log.debug if self._trouble_logged else log.warning), True
+        reason, broker = str(error) or repr(error), f"{self._config.host}:{self._config.port}"
+        tell("mqtt_down", gripper=self._gripper, broker=broker, reason=reason, **_advice(reason))
 
     def _client(self, security: Security) -> aiomqtt.Client:
         limits = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho has no types here
@@ -164,11 +160,21 @@ class MqttPublisher:
 
     async def _session(self, security: Security) -> None:
         client = self._client(security)
+        try:
+            await self._connected(client)
+        finally:
+            # aiomqtt keeps the reason of a loss in a future that only its message iterator looks at. Look at it, or the
+            # event loop would complain of it at some later time.
+            lost: asyncio.Future[None] | None = getattr(client, "_disconnected", None)
+            if lost is not None and lost.done() and not lost.cancelled():
+                lost.exception()
+
+    async def _connected(self, client: aiomqtt.Client) -> None:
         async with client:
             self._counters["connects"] += 1
-            if self._told_troubles or self._counters["connects"] == 1:
+            if self._trouble_logged or self._counters["connects"] == 1:
                 log.info("mqtt_up", gripper=self._gripper, broker=f"{self._config.host}:{self._config.port}")
-            self._told_troubles.clear()
+            self._trouble_logged = False
             try:
                 if self._receiver is not None:
                     options = SubscribeOptions(qos=1, retainAsPublished=True, retainHandling=DO_NOT_SEND_RETAINED)
