@@ -14,7 +14,7 @@ from typing import Any
 HISTORY_LIMIT = 20_000
 """Events kept per device; the oldest go first. About seven minutes of a master that polls 50 times a second."""
 
-Field = bool | int | float | str | tuple[int, ...] | None
+Field = bool | int | float | str | tuple[float, ...] | None
 
 
 class Kind(StrEnum):

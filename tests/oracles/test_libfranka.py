@@ -16,7 +16,6 @@ from gripperd.drivers.registry import driver_specs
 from gripperd.drivers.spec import Surroundings
 from gripperd.gripper import Gripper
 from gripperd.store import Store
-from gripperd_sim.franka_hand import wire as sim_wire
 from gripperd_sim.jaw import GraspObject
 from tests.e2e.processes import eventually
 from tests.oracles.bench import ORACLES, PANDA, PYLIBFRANKA, Oracle, play, require, sent, served
@@ -93,9 +92,8 @@ async def test_a_stop_of_another_process_aborts_a_move() -> None:
         assert "Command aborted" in (await moving)[-1]["error"]
 
 
-async def test_another_version_is_told(oracle: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with served() as server:
-        monkeypatch.setattr(sim_wire, "VERSION", 2)
+async def test_another_version_is_told(oracle: Oracle) -> None:
+    async with served(protocol_version=2) as server:
         told = await play(oracle, server)
     assert "ncompatible" in told[0]["error"]
 

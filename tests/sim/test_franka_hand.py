@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gripperd_sim.franka_hand import FrankaHand, HandOptions
+from gripperd_sim.franka_hand.motion import Answer
 from gripperd_sim.franka_hand.wire import (
     GRASP,
     HOMING,
@@ -40,14 +41,11 @@ class Client:
         self.number += 1
         body = struct.pack(PAYLOADS[command], *values)
         data = struct.pack("<HII", command, self.number, 10 + len(body)) + body
-        (request,) = Stream().feed(data)
-        self.hand.request(1, request, self.t_s)
-        self.collect()
+        self.collect(self.hand.handle(1, data, self.t_s))
         return self.number
 
-    def collect(self) -> None:
-        answers, self.hand.answers = self.hand.answers, []
-        for each in answers:
+    def collect(self, answers: list[Answer] | None = None) -> None:
+        for each in self.hand.take_answers() if answers is None else answers:
             command, number, size, status = struct.unpack("<HIIH", each.data)
             assert (command, size) == (each.command, 12)
             assert number not in self.told, "one answer for each"
@@ -355,6 +353,96 @@ def test_a_part_lies_ready_whenever_the_hand_is_open() -> None:
     assert client.width_m == pytest.approx(0.03, abs=0.0001)
 
 
+def test_connect_is_answered_by_the_bytes_of_the_protocol_and_tells_where_states_go() -> None:
+    hand = FrankaHand()
+    request = bytes.fromhex(frames.CONNECT)
+    assert hand.handle(7, request[:5], 0.0) == []
+    (answer,) = hand.handle(7, request[5:], 0.0)
+    assert (answer.connection, answer.data) == (7, bytes.fromhex(frames.CONNECT_ANSWER))
+    assert hand.udp_ports == {7: 0x1234}
+    hand.closed(7, 1.0)
+    assert hand.udp_ports == {}
+    other = FrankaHand(HandOptions(protocol_version=2))
+    assert [each.data for each in other.handle(7, request, 0.0)] == [bytes.fromhex(frames.CONNECT_REFUSED)]
+    assert other.udp_ports == {}
+    assert [each.data for each in hand.handle(8, request[:6] + b"\x0a\0\0\0", 2.0)] == [
+        bytes.fromhex(frames.CONNECT_ANSWER)[:10] + b"\x01\0\x03\0"
+    ], "without a version it fits none"
+
+
+def test_a_grasp_that_opens_relaxes_inward() -> None:
+    """The fingers go away from what they met; a ring from inside is met by opening."""
+    client = Client()
+    client.send(MOVE, 0.02, 0.1)
+    client.wait(1.0)
+    client.hand.put_object(GraspObject(0.05, internal=True), client.t_s)
+    number = client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
+    client.wait(1.0)
+    assert client.told[number][0] == "unsuccessful"
+    assert client.width_m == pytest.approx(0.048, abs=1e-4)
+    again = client.send(GRASP, 0.05, 0.005, 0.005, 0.1, 30.0)
+    client.wait(1.0)
+    assert (client.told[again][0], client.hand.jaw.holding) == ("success", True)
+    causes = [(e.fields.get("cause"), e.fields.get("outcome")) for e in client.hand.history if "motion" in e.kind]
+    assert causes[2:6] == [("grasp", None), (None, "outside of the band"), ("relax", None), (None, "relaxed")]
+
+
+@pytest.mark.parametrize("how", ["slips", "is weak"])
+def test_a_part_that_slips_out_is_lost(how: str) -> None:
+    client = Client()
+    client.hand.put_object(GraspObject(0.03, hold_force_n=40.0 if how == "is weak" else 0.0), client.t_s)
+    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
+    client.wait(0.55)
+    assert client.state()[3] == 1
+    if how == "slips":
+        client.hand.slip(client.t_s)
+    client.wait(0.3)
+    assert (client.state()[3], client.hand.jaw.object) == (0, None)
+    assert "lost" in [event.fields["change"] for event in client.hand.history.of(Kind.OBJECT)]
+
+
+def test_fingers_are_moved_by_hand_and_the_temperature_is_told() -> None:
+    client = Client()
+    client.hand.move_fingers(0.05, client.t_s)
+    client.hand.set_temperature(55, client.t_s)
+    assert (client.state()[1], client.state()[4]) == (0.05, 55)
+    with pytest.raises(WorldError, match="0 to 65535"):
+        client.hand.set_temperature(-1, client.t_s)
+
+
+@pytest.mark.parametrize("needed", [False, True])
+def test_a_move_before_homing(needed: bool) -> None:
+    client = Client(homed=False, needs_homing=needed)
+    number = client.send(MOVE, 0.04, 0.1)
+    client.wait(1.0)
+    assert client.told[number][0] == ("fail" if needed else "success")
+    assert client.state()[2] == 0.0
+
+
+@pytest.mark.parametrize("status", ["unsuccessful", "fail"])
+def test_the_status_of_a_move_that_was_given_up(status: str) -> None:
+    client = Client(stuck_move_s=2.0, stuck_move_status=status)
+    client.put(0.03)
+    number = client.send(MOVE, 0.0, 0.1)
+    client.wait(3.0)
+    assert client.told[number] == (status, pytest.approx(2.5, abs=0.01))
+
+
+@pytest.mark.parametrize(
+    ("second", "status", "force_n"), [("fail", "fail", 30), ("unsuccessful",) * 2 + (30,), ("grasp", "success", 60)]
+)
+def test_a_grasp_while_grasping_is_an_option(second: str, status: str, force_n: float) -> None:
+    client = Client(second_grasp=second)
+    client.put(0.03)
+    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
+    client.wait(1.0)
+    number = client.send(GRASP, 0.029, 0.005, 0.005, 0.1, 60.0)
+    client.wait(1.0)
+    assert client.told[number][0] == status
+    assert client.state()[3] == 1
+    assert client.hand.jaw.force_n == pytest.approx(force_n)
+
+
 def test_the_history_tells_every_request_answer_and_motion() -> None:
     client = Client()
     client.send(MOVE, 0.04, 0.1)
@@ -363,4 +451,5 @@ def test_the_history_tells_every_request_answer_and_motion() -> None:
     assert [event.kind for event in history] == [Kind.REQUEST, Kind.MOTION_START, Kind.MOTION_END, Kind.REPLY]
     request = history.of(Kind.REQUEST)[0].fields
     assert (request["command"], request["number"], request["values"]) == (NAMES[MOVE], 1, (0.04, 0.1))
+    assert history.of(Kind.REPLY)[0].fields["hex"] == "03000100000" + "00c000000" + "0000"
     assert history.of(Kind.MOTION_END)[0].fields == {"outcome": "reached", "width_m": pytest.approx(0.04)}

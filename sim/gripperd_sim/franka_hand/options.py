@@ -26,6 +26,7 @@ class HandOptions:
         0.002, "how far the fingers open after a grasp outside its band [U] panda-py#50", low=0, high=0.05
     )
     # --- start
+    protocol_version: int = option(3, "version it speaks; a client of another one is refused [S]", low=0, high=65535)
     homed: bool = option(False, "homed at the start; a hand is not after power-up [U] franka_ros#276")
     temperature_c: int = option(30, "temperature that is told", low=0, high=200)
     # --- timing
@@ -38,15 +39,26 @@ class HandOptions:
     )
     # --- odd behaviours
     stuck_move_s: float = option(
-        120.0, "a move against an object is answered after this time, unsuccessful [U] franka_ros#281", low=0, high=3600
+        120.0,
+        "a move against an object is answered after this time, if it stays there [U] franka_ros#281",
+        low=0,
+        high=3600,
+    )
+    stuck_move_status: Literal["unsuccessful", "fail"] = option(
+        "unsuccessful", "the answer then [?]: it ran and did not arrive, which is what unsuccessful means [S]"
+    )
+    needs_homing: bool = option(
+        True, "a move or a grasp fails before homing [?]; false: it is carried out, though max_width is 0"
     )
     busy: Literal["abort", "ignore"] = option(
         "abort",
         "a motion while one is pending: the old one is aborted [U] franka_ros#238; or the new one does nothing, and "
         "fails when the old has ended [U] fairo#1398",
     )
-    second_grasp: Literal["fail", "grasp"] = option(
-        "fail", "a grasp while grasping: fails after the latency [U] libfranka#93; or is carried out"
+    second_grasp: Literal["fail", "unsuccessful", "grasp"] = option(
+        "fail",
+        "a grasp while grasping: fails after the latency [U] libfranka#93; is unsuccessful and changes nothing [U] "
+        "libfranka#108; or is carried out",
     )
     reopen_needs_stop: bool = option(False, "a move while grasping does nothing, and fails [U] gello_software#4")
     stop_ignored: float = option(

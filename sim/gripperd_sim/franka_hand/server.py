@@ -18,7 +18,8 @@ from typing import Protocol
 
 from gripperd_sim.franka_hand import wire
 from gripperd_sim.franka_hand.faults import Fault, Faults
-from gripperd_sim.franka_hand.hand import Answer, FrankaHand
+from gripperd_sim.franka_hand.hand import FrankaHand
+from gripperd_sim.franka_hand.motion import Answer
 from gripperd_sim.history import Kind
 
 BYTE_GAP_S = 0.003
@@ -166,24 +167,11 @@ class HandServer:
 
     def heard(self, connection: Connection, request: wire.Request) -> None:
         """A message came."""
-        if self.silent or not self.hand.powered:
+        if self.silent:
+            self._note_silence("not heard", connection.number, request.data)
             return
-        if request.command == wire.CONNECT:
-            self._connect(connection, request)
-        else:
-            self.hand.request(connection.number, request, self.now_s())
+        self.hand.receive(connection.number, request, self.now_s())
         self.pump()
-
-    def _connect(self, connection: Connection, request: wire.Request) -> None:
-        version, udp_port = (int(value) for value in request.values) if request.values else (0, 0)
-        fits = version == wire.VERSION
-        now_s = self.now_s()
-        self.hand.history.add(
-            now_s, Kind.REQUEST, connection=connection.number, command="connect", number=request.number,
-            values=(version, udp_port), hex=request.data.hex(),
-        )  # fmt: skip
-        connection.write(wire.connect_answer(request.number, 0 if fits else wire.VERSION_MISMATCH))
-        connection.udp_port = udp_port if fits else 0
 
     # --- what goes
 
@@ -191,8 +179,7 @@ class HandServer:
         """Let time pass up to now, send what is to be sent, and wait for the next thing."""
         now_s = self.now_s() + SETTLE_S
         self.hand.advance(now_s)
-        answers, self.hand.answers = self.hand.answers, []
-        for each in answers:
+        for each in self.hand.take_answers():
             self._send(each)
         if self._next_state_s <= now_s:
             self._send_states()
@@ -215,7 +202,11 @@ class HandServer:
 
     def _send(self, answer: Answer) -> None:
         connection = self.connections.get(answer.connection)
-        if connection is None or self.silent or self.faults.strikes(Fault.LOSE_ANSWERS):
+        if connection is None or self.silent:
+            reason = "connection is gone" if connection is None else "not sent"
+            self._note_silence(reason, answer.connection, answer.data)
+            return
+        if self.faults.strikes(Fault.LOSE_ANSWERS):
             return
         data = answer.data
         if self.faults.strikes(Fault.UNKNOWN_STATUS):
@@ -228,6 +219,9 @@ class HandServer:
         loop = asyncio.get_running_loop()
         for n in range(len(data)):
             loop.call_later(n * BYTE_GAP_S, connection.write, data[n : n + 1])
+
+    def _note_silence(self, reason: str, connection: int, data: bytes) -> None:
+        self.hand.history.add(self.now_s(), Kind.SILENCE, reason=reason, connection=connection, hex=data.hex())
 
     def _send_states(self) -> None:
         if self.silent or not self.hand.powered or not self.connections:
@@ -246,10 +240,11 @@ class HandServer:
                 self._send_state(connection, data_again)
 
     def _send_state(self, connection: Connection, data: bytes) -> None:
-        if not connection.udp_port or self._states is None:
+        udp_port = self.hand.udp_ports.get(connection.number, 0)
+        if not udp_port or self._states is None:
             return
         try:
-            self._states.sendto(data, (connection.peer, connection.udp_port))
+            self._states.sendto(data, (connection.peer, udp_port))
         except OSError:
             connection.states_lost += 1  # as on any network; the next one comes
 
