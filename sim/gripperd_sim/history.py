@@ -36,6 +36,7 @@ class Kind(StrEnum):
     # A line fault struck [fault, did, request_hex, hex]; hex: what is left of the reply. One more kind of `fault` than
     # there are faults: merged, a reply goes out with those that were held back.
     LINE_FAULT = "line_fault"
+    CONNECTION = "connection"  # of a client over TCP [connection, change, peer]: opened, finished, reset, by whom
     PORT = "port"  # [change, name]: plugged, unplugged, bursts; of the line's port, with the name of its pty
 
 

@@ -2,75 +2,24 @@
 
 from __future__ import annotations
 
-import struct
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from gripperd_sim.franka_hand import FrankaHand, HandOptions
-from gripperd_sim.franka_hand.motion import Answer
 from gripperd_sim.franka_hand.wire import (
     GRASP,
     HOMING,
     MOVE,
     NAMES,
-    PAYLOADS,
-    STATUS_NAMES,
     STOP,
     BrokenStreamError,
     Stream,
 )
 from gripperd_sim.history import Kind
 from gripperd_sim.jaw import GraspObject, WorldError
+from tests.sim.franka_bench import Client
 from tests.vectors import franka_frames as frames
-
-
-class Client:
-    """Sends to a hand at a time that the test moves, and collects (number, status, when)."""
-
-    def __init__(self, **options: Any) -> None:
-        options = {"homed": True, "command_latency_s": 0.0, "homing_s": 2.0} | options
-        self.hand = FrankaHand(HandOptions(**options), 0.0)
-        self.t_s = 0.0
-        self.number = 0
-        self.told: dict[int, tuple[str, Any]] = {}
-
-    def send(self, command: int, *values: float) -> int:
-        """Returns the request's number."""
-        self.number += 1
-        body = struct.pack(PAYLOADS[command], *values)
-        data = struct.pack("<HII", command, self.number, 10 + len(body)) + body
-        self.collect(self.hand.handle(1, data, self.t_s))
-        return self.number
-
-    def collect(self, answers: list[Answer] | None = None) -> None:
-        for each in self.hand.take_answers() if answers is None else answers:
-            command, number, size, status = struct.unpack("<HIIH", each.data)
-            assert (command, size) == (each.command, 12)
-            assert number not in self.told, "one answer for each"
-            self.told[number] = (STATUS_NAMES[status], round(self.t_s, 3))
-
-    def wait(self, duration_s: float) -> None:
-        """In steps, so that answers come at their times."""
-        end_s = self.t_s + duration_s
-        while self.t_s < end_s - 1e-9:
-            next_s = self.hand.next_event_s()
-            self.t_s = end_s if next_s is None else min(end_s, max(next_s, self.t_s + 1e-6))
-            self.hand.advance(self.t_s)
-            self.collect()
-
-    def put(self, width_m: float) -> None:
-        self.hand.put_object(GraspObject(width_m), self.t_s)
-
-    @property
-    def width_m(self) -> float:
-        self.hand.advance(self.t_s)
-        return self.hand.jaw.width_m
-
-    def state(self) -> tuple[Any, ...]:
-        number, width_m, max_m, grasped, temperature_c = struct.unpack("<IddBH", self.hand.datagram(self.t_s))
-        return number, width_m, max_m, grasped, temperature_c
 
 
 def test_requests_are_read_from_literal_bytes() -> None:
@@ -212,19 +161,6 @@ def test_a_second_grasp_while_grasping_fails_and_lets_nothing_go() -> None:
     assert client.hand.jaw.holding
 
 
-def test_a_hand_that_needs_a_stop_to_reopen() -> None:
-    client = Client(reopen_needs_stop=True)
-    client.put(0.03)
-    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
-    client.wait(1.0)
-    refused = client.send(MOVE, 0.08, 0.1)
-    client.wait(0.1)
-    client.send(STOP)
-    opened = client.send(MOVE, 0.08, 0.1)
-    client.wait(1.0)
-    assert (client.told[refused][0], client.told[opened][0]) == ("fail", "success")
-
-
 @pytest.mark.parametrize("first", [False, True])
 def test_a_stop_aborts_what_is_pending_and_both_are_answered_at_once(first: bool) -> None:
     client = Client(stop_answered_first=first, command_latency_s=1.0)
@@ -244,76 +180,6 @@ def test_a_stop_that_is_ignored_is_answered_when_the_motion_has_ended() -> None:
     stop = client.send(STOP)
     client.wait(1.0)
     assert client.told == {moving: ("success", 0.8), stop: ("success", 0.8)}
-
-
-def test_stops_are_ignored_by_chance_and_the_chance_is_seeded() -> None:
-    def played() -> list[str]:
-        client = Client(stop_ignored=0.5)
-        for n in range(20):
-            client.send(MOVE, 0.0 if n % 2 else 0.08, 0.1)
-            client.wait(0.1)
-            client.send(STOP)
-            client.wait(1.0)
-        return [status for status, _ in client.told.values()]
-
-    assert played() == played()
-    assert 3 < played().count("aborted") < 17
-
-
-@pytest.mark.parametrize(("busy", "statuses"), [("abort", ("aborted", "success")), ("ignore", ("success", "fail"))])
-def test_a_motion_while_one_is_pending(busy: str, statuses: tuple[str, str]) -> None:
-    client = Client(busy=busy)
-    first = client.send(MOVE, 0.0, 0.1)
-    client.wait(0.3)
-    second = client.send(MOVE, 0.07, 0.1)
-    client.wait(3.0)
-    assert (client.told[first][0], client.told[second][0]) == statuses
-    assert client.width_m == pytest.approx(0.07 if busy == "abort" else 0.0)
-
-
-@pytest.mark.parametrize("busy", ["abort", "ignore"])
-def test_nothing_moves_on_under_a_motion_that_was_refused(busy: str) -> None:
-    client = Client(busy=busy)
-    first = client.send(MOVE, 0.0, 0.02)
-    client.wait(1.0)
-    second = client.send(MOVE, 0.2, 0.1)
-    client.wait(5.0)
-    assert client.told[second][0] == "fail"
-    assert client.told[first][0] == ("aborted" if busy == "abort" else "success")
-    assert client.width_m == pytest.approx(0.06 if busy == "abort" else 0.0)
-    ends = client.hand.history.of(Kind.MOTION_END)
-    assert ends[0].fields["width_m"] == pytest.approx(client.width_m), "what the history told is true"
-
-
-def test_a_motion_ends_once_also_when_its_answer_is_still_due() -> None:
-    client = Client(command_latency_s=1.0)
-    client.put(0.03)
-    grasp = client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
-    client.wait(0.8)
-    client.send(STOP)
-    assert client.told[grasp] == ("aborted", 0.8)
-    assert [event.fields["outcome"] for event in client.hand.history.of(Kind.MOTION_END)] == ["grasped"]
-
-
-def test_closing_the_connection_of_a_grasp_that_has_closed_leaves_it_alone() -> None:
-    client = Client(command_latency_s=1.0, close_stops=True)
-    client.put(0.03)
-    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
-    client.wait(0.8)
-    client.hand.closed(1, client.t_s)
-    assert client.state()[3] == 1
-    client.hand.take_object(client.t_s)
-    assert client.state()[3] == 0, "nothing is held any more"
-
-
-@pytest.mark.parametrize("stops", [False, True])
-def test_closing_the_connection_of_a_motion(stops: bool) -> None:
-    client = Client(close_stops=stops)
-    client.send(MOVE, 0.0, 0.1)
-    client.wait(0.3)
-    client.hand.closed(1, client.t_s)
-    client.wait(1.0)
-    assert client.width_m == pytest.approx(0.05 if stops else 0.0)
 
 
 def test_a_power_cycle_loses_homing_and_what_is_pending_and_numbers_begin_anew() -> None:
@@ -368,79 +234,6 @@ def test_connect_is_answered_by_the_bytes_of_the_protocol_and_tells_where_states
     assert [each.data for each in hand.handle(8, request[:6] + b"\x0a\0\0\0", 2.0)] == [
         bytes.fromhex(frames.CONNECT_ANSWER)[:10] + b"\x01\0\x03\0"
     ], "without a version it fits none"
-
-
-def test_a_grasp_that_opens_relaxes_inward() -> None:
-    """The fingers go away from what they met; a ring from inside is met by opening."""
-    client = Client()
-    client.send(MOVE, 0.02, 0.1)
-    client.wait(1.0)
-    client.hand.put_object(GraspObject(0.05, internal=True), client.t_s)
-    number = client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
-    client.wait(1.0)
-    assert client.told[number][0] == "unsuccessful"
-    assert client.width_m == pytest.approx(0.048, abs=1e-4)
-    again = client.send(GRASP, 0.05, 0.005, 0.005, 0.1, 30.0)
-    client.wait(1.0)
-    assert (client.told[again][0], client.hand.jaw.holding) == ("success", True)
-    causes = [(e.fields.get("cause"), e.fields.get("outcome")) for e in client.hand.history if "motion" in e.kind]
-    assert causes[2:6] == [("grasp", None), (None, "outside of the band"), ("relax", None), (None, "relaxed")]
-
-
-@pytest.mark.parametrize("how", ["slips", "is weak"])
-def test_a_part_that_slips_out_is_lost(how: str) -> None:
-    client = Client()
-    client.hand.put_object(GraspObject(0.03, hold_force_n=40.0 if how == "is weak" else 0.0), client.t_s)
-    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
-    client.wait(0.55)
-    assert client.state()[3] == 1
-    if how == "slips":
-        client.hand.slip(client.t_s)
-    client.wait(0.3)
-    assert (client.state()[3], client.hand.jaw.object) == (0, None)
-    assert "lost" in [event.fields["change"] for event in client.hand.history.of(Kind.OBJECT)]
-
-
-def test_fingers_are_moved_by_hand_and_the_temperature_is_told() -> None:
-    client = Client()
-    client.hand.move_fingers(0.05, client.t_s)
-    client.hand.set_temperature(55, client.t_s)
-    assert (client.state()[1], client.state()[4]) == (0.05, 55)
-    with pytest.raises(WorldError, match="0 to 65535"):
-        client.hand.set_temperature(-1, client.t_s)
-
-
-@pytest.mark.parametrize("needed", [False, True])
-def test_a_move_before_homing(needed: bool) -> None:
-    client = Client(homed=False, needs_homing=needed)
-    number = client.send(MOVE, 0.04, 0.1)
-    client.wait(1.0)
-    assert client.told[number][0] == ("fail" if needed else "success")
-    assert client.state()[2] == 0.0
-
-
-@pytest.mark.parametrize("status", ["unsuccessful", "fail"])
-def test_the_status_of_a_move_that_was_given_up(status: str) -> None:
-    client = Client(stuck_move_s=2.0, stuck_move_status=status)
-    client.put(0.03)
-    number = client.send(MOVE, 0.0, 0.1)
-    client.wait(3.0)
-    assert client.told[number] == (status, pytest.approx(2.5, abs=0.01))
-
-
-@pytest.mark.parametrize(
-    ("second", "status", "force_n"), [("fail", "fail", 30), ("unsuccessful",) * 2 + (30,), ("grasp", "success", 60)]
-)
-def test_a_grasp_while_grasping_is_an_option(second: str, status: str, force_n: float) -> None:
-    client = Client(second_grasp=second)
-    client.put(0.03)
-    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
-    client.wait(1.0)
-    number = client.send(GRASP, 0.029, 0.005, 0.005, 0.1, 60.0)
-    client.wait(1.0)
-    assert client.told[number][0] == status
-    assert client.state()[3] == 1
-    assert client.hand.jaw.force_n == pytest.approx(force_n)
 
 
 def test_the_history_tells_every_request_answer_and_motion() -> None:

@@ -3,103 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import signal
 import socket
 import struct
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gripperd_sim.control import AsyncControlClient
 from gripperd_sim.franka_hand import FrankaHand, HandOptions
 from gripperd_sim.franka_hand.faults import Fault
-from gripperd_sim.franka_hand.operations import HandBench
 from gripperd_sim.franka_hand.server import HandServer, ServerError
-from gripperd_sim.franka_hand.wire import HOMING, MOVE, PAYLOADS, STOP
-from gripperd_sim.history import Event, Kind
-from gripperd_sim.operations import Operations
+from gripperd_sim.franka_hand.wire import HOMING, MOVE, STOP
+from gripperd_sim.history import Kind
 from gripperd_sim.option_table import as_markdown
 from tests.e2e.processes import eventually, process
+from tests.sim.franka_net import LIMIT_S, Client, Served, drained, replies, served
 
-LIMIT_S = 10.0
 MANUAL = Path(__file__).parents[2] / "docs" / "simulator.md"
-
-
-class Client:
-    """A client that does what libfranka does, and looks at every byte."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-        self.states = socket.socket(type=socket.SOCK_DGRAM)
-        self.states.bind(("127.0.0.1", 0))
-        self.states.setblocking(False)
-        self.number = 0
-
-    @classmethod
-    async def connect(cls, server: HandServer, version: int = 3) -> tuple[Client, bytes]:
-        """The client, and the answer to Connect."""
-        client = cls(*await asyncio.open_connection(server.address, server.port))
-        port = client.states.getsockname()[1]
-        client.writer.write(struct.pack("<HIIHH", 0, 0, 14, version, port))
-        return client, await asyncio.wait_for(client.reader.readexactly(14), LIMIT_S)
-
-    def send(self, command: int, *values: float) -> int:
-        self.number += 1
-        body = struct.pack(PAYLOADS[command], *values)
-        self.writer.write(struct.pack("<HII", command, self.number, 10 + len(body)) + body)
-        return self.number
-
-    async def answer(self) -> tuple[int, int, int, int]:
-        """command, number, size, status."""
-        found = struct.unpack("<HIIH", await asyncio.wait_for(self.reader.readexactly(12), LIMIT_S))
-        return found[0], found[1], found[2], found[3]
-
-    async def state(self) -> bytes:
-        """The next datagram."""
-        loop = asyncio.get_running_loop()
-        return await asyncio.wait_for(loop.sock_recv(self.states, 100), LIMIT_S)
-
-    def close(self) -> None:
-        self.writer.transport.abort()
-        self.states.close()
-
-
-class Served:
-    """A server with its operations."""
-
-    def __init__(self, hand: FrankaHand) -> None:
-        self.hand = hand
-        self.server = HandServer(hand, "127.0.0.1", 0)
-        self.operations = Operations(HandBench(hand, self.server).table())
-        self.clients: list[Client] = []
-
-    def call(self, op: str, **params: Any) -> Any:
-        return self.operations.call(op, params)
-
-    async def client(self) -> Client:
-        client, _ = await Client.connect(self.server)
-        self.clients.append(client)
-        return client
-
-
-@contextlib.asynccontextmanager
-async def served(**options: Any) -> AsyncIterator[Served]:
-    options = {"homed": True, "command_latency_s": 0.0, "homing_s": 0.2, "state_rate_hz": 200.0} | options
-    made = Served(FrankaHand(HandOptions(**options), asyncio.get_running_loop().time()))
-    await made.server.start()
-    try:
-        yield made
-    finally:
-        for client in made.clients:
-            client.close()
-        await made.server.close()
 
 
 async def test_connect_is_answered_with_fourteen_bytes_and_states_follow() -> None:
@@ -195,17 +120,6 @@ async def test_a_half_closed_connection_hears_and_is_not_answered_and_the_others
         assert await client.reader.read() == b""
 
 
-def replies(hand: Served) -> list[Event]:
-    return hand.hand.history.of(Kind.REPLY)
-
-
-async def drained(client: Client) -> None:
-    """States that came before now are of no interest."""
-    with contextlib.suppress(BlockingIOError):
-        for _ in range(1000):
-            client.states.recv(100)
-
-
 async def test_a_server_that_is_closed_does_nothing_any_more() -> None:
     async with served() as hand:
         await hand.client()
@@ -230,12 +144,12 @@ async def test_without_power_connections_are_refused_until_it_is_back() -> None:
 async def test_silence_hears_and_says_nothing_and_ends() -> None:
     async with served() as hand:
         client = await hand.client()
-        hand.call("unplug")
+        hand.call("silence", duration_s=3600)
         client.send(MOVE, 0.0, 0.1)
-        await asyncio.sleep(0.05)
+        await eventually(lambda: bool(hand.hand.history.of(Kind.SILENCE)), "request that is not heard")
         kinds = [event["kind"] for event in hand.call("log")["events"] if event["kind"] in ("request", "silence")]
         assert kinds == ["request", "silence"], "only Connect was heard"
-        hand.call("plug")
+        hand.call("silence", duration_s=0)
         number = client.send(STOP)
         assert await client.answer() == (STOP, number, 12, 0)
 
@@ -305,7 +219,7 @@ async def test_faults_of_states() -> None:
 async def test_a_count_of_zero_disarms(fault: Fault) -> None:
     async with served() as hand:
         hand.call(fault.value, count=5)
-        assert hand.call("state")["faults"]["armed"] == {fault.value: 5}
+        assert hand.call("state")["faults"]["armed"] == {fault.value: {"count": 5}}
         hand.call(fault.value, count=0)
         assert hand.call("state")["faults"]["armed"] == {}
 
@@ -370,11 +284,21 @@ async def test_the_program_serves_is_controlled_and_ends(tmp_path: Path) -> None
 
 
 def _documented() -> list[str]:
-    text = MANUAL.read_text().split("## Franka Hand")[1]
-    return [line.split("`")[1] for line in text.splitlines() if line.startswith("| `") and line.count("|") == 4]
+    text = MANUAL.read_text().split("### Operations of a hand")[1].split("\n\n")[1]
+    return [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
 
 
 DOCUMENTED = _documented()
+
+
+def test_the_manual_has_the_same_operations() -> None:
+    rows = []
+    for name, op in Served.offline().call("help")["ops"].items():
+        params = ", ".join(f"`{p['name']}`" + ("" if p["required"] else "?") for p in op["params"])
+        rows.append(f"| `{name}` | {params} | {op['doc']} |")
+    text = MANUAL.read_text().split("### Operations of a hand")[1]
+    missing = [row for row in rows if row not in text and "`help`" not in row]
+    assert not missing, "put these rows there:\n" + "\n".join(missing)
 
 
 def test_the_manual_has_the_same_options() -> None:

@@ -22,7 +22,7 @@ WITH_IO = {
     "timeline.py",
     "rg75/command.py",
     "franka_hand/command.py",
-    "franka_hand/operations.py",
+    "franka_hand/connection.py",
     "franka_hand/server.py",
     "franka_hand/vacuum_server.py",
 }
