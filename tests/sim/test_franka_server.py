@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import signal
 import socket
 import struct
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from gripperd_sim.control import AsyncControlClient
-from gripperd_sim.franka_hand import FrankaHand, HandOptions
+from gripperd_sim.franka_hand import FrankaHand
 from gripperd_sim.franka_hand.faults import Fault
 from gripperd_sim.franka_hand.server import HandServer, ServerError
 from gripperd_sim.franka_hand.wire import HOMING, MOVE, STOP
 from gripperd_sim.history import Kind
-from gripperd_sim.option_table import as_markdown
-from tests.e2e.processes import eventually, process
-from tests.sim.franka_net import LIMIT_S, Client, Served, drained, replies, served
+from tests.e2e.processes import eventually
+from tests.sim.franka_net import LIMIT_S, Client, drained, replies, served
 
 MANUAL = Path(__file__).parents[2] / "docs" / "simulator.md"
 
@@ -244,62 +238,9 @@ async def test_the_world_is_moved_by_operations() -> None:
 async def test_an_address_that_cannot_be_served_is_an_error_that_says_what_to_do() -> None:
     async with served() as hand:
         second = HandServer(FrankaHand(now_s=0.0), "127.0.0.1", hand.server.port)
-        with pytest.raises(ServerError, match="is in use: end the other simulator, or give another --address"):
+        with pytest.raises(
+            ServerError, match=r"is in use by process .*: end the other simulator, or give another --address"
+        ):
             await second.start()
     with pytest.raises(ServerError, match="is no address of this machine"):
         await HandServer(FrankaHand(now_s=0.0), "192.0.2.1", 0).start()
-
-
-# --- the program
-
-
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gripperd_sim", "franka-hand", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-
-
-def test_help_and_options() -> None:
-    told = _run("--help")
-    assert (told.returncode, "--address 127.0.0.2" in told.stdout) == (0, True)
-    assert "command_latency_s=1.0" in _run("--list-options").stdout
-    wrong = _run("--address", "127.0.0.1", "--option", "homing=3")
-    assert (wrong.returncode, "Did you mean homing_s?" in wrong.stderr) == (2, True)
-    assert "--address A is needed" in _run().stderr
-    assert "Traceback" not in wrong.stderr
-
-
-async def test_the_program_serves_is_controlled_and_ends(tmp_path: Path) -> None:
-    control = tmp_path / "c"
-    command = [sys.executable, "-m", "gripperd_sim", "franka-hand", "--address", "127.0.0.1", "--port", "0"]
-    arguments = [*command, "--homed", "--control", str(control), "--object-width-m", "0.03"]
-    async with process(arguments, tmp_path / "log") as running:
-        await eventually(lambda: "ready 127.0.0.1:" in running.output(), "readiness")
-        async with await AsyncControlClient.connect(control) as sim:
-            state = (await sim.call("state"))["state"]
-            assert (state["homed"], state["object_width_m"]) == (True, 0.03)
-            assert set(DOCUMENTED) == set((await sim.call("help"))["ops"]) - {"help"}
-        assert await running.end(signal.SIGTERM) == 0
-        assert json.dumps(running.output()).count("\\n") == 1, "nothing but the ready line"
-    assert not control.exists()
-
-
-def _documented() -> list[str]:
-    text = MANUAL.read_text().split("### Operations of a hand")[1].split("\n\n")[1]
-    return [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
-
-
-DOCUMENTED = _documented()
-
-
-def test_the_manual_has_the_same_operations() -> None:
-    rows = []
-    for name, op in Served.offline().call("help")["ops"].items():
-        params = ", ".join(f"`{p['name']}`" + ("" if p["required"] else "?") for p in op["params"])
-        rows.append(f"| `{name}` | {params} | {op['doc']} |")
-    text = MANUAL.read_text().split("### Operations of a hand")[1]
-    missing = [row for row in rows if row not in text and "`help`" not in row]
-    assert not missing, "put these rows there:\n" + "\n".join(missing)
-
-
-def test_the_manual_has_the_same_options() -> None:
-    assert as_markdown(HandOptions) in MANUAL.read_text(), "put the output of option_table.as_markdown() there"

@@ -17,6 +17,8 @@ WITH_IO = {
     "cli.py",
     "control.py",
     "control_server.py",
+    "event_log.py",
+    "port_owner.py",
     "pty_port.py",
     "scenario_driver.py",
     "timeline.py",

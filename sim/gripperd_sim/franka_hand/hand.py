@@ -24,9 +24,11 @@ class FrankaHand(World):
     next_event_s() and take_answers() give the rest; datagram() is the state. Time never runs backwards.
     """
 
-    def __init__(self, options: HandOptions | None = None, now_s: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self, options: HandOptions | None = None, now_s: float = 0.0, seed: int = 0, width_m: float | None = None
+    ) -> None:
         self.options = options or HandOptions()
-        super().__init__(Jaw(self.options.max_width_m, None, now_s), self.options.temperature_c)
+        super().__init__(Jaw(self.options.max_width_m, width_m, now_s), self.options.temperature_c)
         self.answers: list[Answer] = []
         self.udp_ports: dict[int, int] = {}
         """Connection -> where its client wants states; a connection whose version does not fit has none."""
@@ -36,12 +38,16 @@ class FrankaHand(World):
         self.grasped = False
         self.motion: Motion | None = None
         self._relaxing = False
-        self._random = Random(seed)
+        self.reseed(seed)
         self._booted_s = now_s
         self._last_id = 0
         self._power_on_s: float | None = None
 
     # --- requests
+
+    def reseed(self, seed: int) -> None:
+        """Begin the chances anew."""
+        self._random = Random(seed)
 
     def handle(self, connection: int, data: bytes, now_s: float) -> list[Answer]:
         """Bytes of a client, in any pieces; what is answered at once. Raises BrokenStreamError."""

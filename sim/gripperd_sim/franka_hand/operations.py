@@ -34,6 +34,8 @@ class HandBench:
         self._hand = hand
         self._server = server
         self._pump = pump
+        self.scenario_status: Callable[[], object] | None = None
+        """What `state` shows of a scenario that is played."""
 
     def table(self) -> dict[str, Operation]:
         """All operations by name."""
@@ -189,7 +191,9 @@ class HandBench:
 
     def _state(self, _args: Args) -> Mapping[str, object]:
         server = self._server
+        scenario = {} if self.scenario_status is None else {"scenario": self.scenario_status()}
         return {
+            **scenario,
             "state": self._hand.state(server.now_s()),
             "connections": len(server.connections),
             "clients": [

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import math
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 
@@ -21,7 +21,9 @@ from gripperd_sim.franka_hand.faults import Faults, Sending
 from gripperd_sim.franka_hand.hand import FrankaHand
 from gripperd_sim.franka_hand.motion import Answer
 from gripperd_sim.history import Kind
+from gripperd_sim.port_owner import port_owner
 
+MAX_PORT = 65_535
 SETTLE_S = 1e-6
 """A timer that fires this much early counts as due [s]."""
 
@@ -49,6 +51,8 @@ class HandServer:
         self._silent_until_s = -math.inf
         self._unplugged = False
         self._plug_alarm: asyncio.TimerHandle | None = None
+        self.before_request: Callable[[float], None] | None = None
+        """Called with the time before the hand hears a message; for scenarios."""
         self._alarm: asyncio.TimerHandle | None = None
         self._schedule = _schedule(hand.options.state_rate_hz)
         self._next_state_s = math.inf
@@ -198,7 +202,9 @@ class HandServer:
 
     def heard(self, connection: Connection, request: wire.Request) -> None:
         """A message came."""
-        if self.silent:
+        if self.before_request is not None:
+            self.before_request(self.now_s())
+        if self.silent or connection.ignored:
             self._note_silence("not heard", connection.number, request.data)
             return
         self.hand.receive(connection.number, request, self.now_s())
@@ -282,6 +288,8 @@ def _schedule(rate_hz: float) -> Iterator[float]:
 
 def reserve(address: str, port: int) -> socket.socket:
     """A TCP socket that holds the port and does not listen yet. Raises ServerError."""
+    if not 0 <= port <= MAX_PORT:
+        raise ServerError(f"port {port}: give 0 (any free one) to {MAX_PORT}")
     found = socket.socket()
     try:
         found.setblocking(False)
@@ -307,7 +315,11 @@ def listening(reserved: socket.socket) -> socket.socket:
 def explain(address: str, port: int, error: OSError) -> str:
     """Why an address cannot be served."""
     if error.errno == errno.EADDRINUSE:
-        return f"{address}:{port} is in use: end the other simulator, or give another --address, such as 127.0.0.3"
+        owner = port_owner(address, port)
+        by = f" by {owner}" if owner else ""
+        return f"{address}:{port} is in use{by}: end the other simulator, or give another --address, such as 127.0.0.3"
+    if isinstance(error, socket.gaierror):
+        return f"{address} is no IPv4 address: give one of this machine, such as 127.0.0.2"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{address} is no address of this machine: give one that is, such as 127.0.0.2"
     return f"{address}:{port}: {error.strerror or error}"

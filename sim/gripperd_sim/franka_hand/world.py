@@ -40,6 +40,11 @@ class World(ABC):
 
     def supply_object(self, part: GraspObject, now_s: float) -> None:
         """Have a part put in whenever the homed hand rests wide enough and holds none."""
+        if part.width_m + ROOM_M >= self.jaw.stroke_m:
+            raise WorldError(
+                f"an object of {part.width_m} m never fits: the hand opens to {self.jaw.stroke_m} m, and needs "
+                f"{ROOM_M} m of room"
+            )
         self.advance(now_s)
         self._supply = part
         self._serve_supply()
