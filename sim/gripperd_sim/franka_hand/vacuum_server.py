@@ -82,7 +82,10 @@ class VacuumServer:
             connection.write(told)
             self._udp_ports[connection.number] = udp_port if fits else 0
             number, values = connection.number, (version, udp_port)
-            self.gripper.history.add(now_s, Kind.REQUEST, connection=number, command="connect", values=values)
+            self.gripper.history.add(
+                now_s, Kind.REQUEST, connection=number, command="connect", number=request.number, values=values,
+                hex=request.data.hex(),
+            )  # fmt: skip
         self.pump()
 
     def pump(self) -> None:
