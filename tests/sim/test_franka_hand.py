@@ -93,6 +93,9 @@ def test_a_move_against_an_object_is_not_answered_until_it_is_taken_away() -> No
     client.hand.take_object(client.t_s)
     client.wait(1.0)
     assert client.told[number] == ("success", pytest.approx(30.3, abs=0.01))
+    changes = [event.fields["change"] for event in client.hand.history.of(Kind.OBJECT)]
+    assert changes == ["put", "taken"], "what was not grasped was not lost"
+    assert len(client.hand.history.of(Kind.MOTION_START)) == 1, "the same motion goes on"
 
 
 def test_a_move_that_stays_stuck_is_given_up_after_minutes() -> None:

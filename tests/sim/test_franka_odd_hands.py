@@ -23,6 +23,23 @@ def test_a_hand_that_needs_a_stop_to_reopen() -> None:
     assert (client.told[refused][0], client.told[opened][0]) == ("fail", "success")
 
 
+def test_a_stop_that_fails_changes_nothing() -> None:
+    client = Client(stop_failed=1.0)
+    moving = client.send(MOVE, 0.0, 0.1)
+    client.wait(0.3)
+    stop = client.send(STOP)
+    assert client.told == {stop: ("fail", 0.3)}
+    client.wait(1.0)
+    assert client.told[moving] == ("success", 0.8)
+
+
+def test_message_ids_begin_anew_after_seven_weeks() -> None:
+    client = Client(uptime_s=4294967.2)
+    before = client.state()[0]
+    client.wait(0.1)
+    assert (before, client.state()[0]) == (0xFFFFFFFF - 95, 4)
+
+
 def test_stops_are_ignored_by_chance_and_the_chance_is_seeded() -> None:
     def played() -> list[str]:
         client = Client(stop_ignored=0.5)
@@ -107,7 +124,21 @@ def test_a_grasp_that_opens_relaxes_inward() -> None:
     client.wait(1.0)
     assert (client.told[again][0], client.hand.jaw.holding) == ("success", True)
     causes = [(e.fields.get("cause"), e.fields.get("outcome")) for e in client.hand.history if "motion" in e.kind]
-    assert causes[2:6] == [("grasp", None), (None, "outside of the band"), ("relax", None), (None, "relaxed")]
+    assert causes[2:6] == [("grasp", None), (None, "outside of the band"), ("relax", None), (None, "reached")]
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_the_fingers_after_a_loss(goes_on: bool) -> None:
+    client = Client(drive_after_loss=goes_on)
+    client.put(0.03)
+    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
+    client.wait(1.0)
+    client.hand.take_object(client.t_s)
+    client.wait(0.2)
+    assert client.width_m == pytest.approx(0.01 if goes_on else 0.03, abs=1e-4)
+    client.send(STOP)
+    told = [(e.fields.get("cause"), e.fields.get("outcome")) for e in client.hand.history if "motion" in e.kind]
+    assert told[2:] == ([("after_loss", None), (None, "aborted")] if goes_on else [])
 
 
 @pytest.mark.parametrize("how", ["slips", "is weak"])

@@ -148,6 +148,23 @@ async def test_silence_hears_and_says_nothing_and_ends() -> None:
         assert await client.answer() == (STOP, number, 12, 0)
 
 
+async def test_small_messages_do_not_wait_for_others() -> None:
+    async with served() as hand:
+        await hand.client()
+        (connection,) = hand.server.connections.values()
+        assert connection.no_delay
+
+
+async def test_who_changes_his_mind_at_once_is_obeyed() -> None:
+    async with served() as hand:
+        hand.call("refuse")
+        hand.call("listen")
+        hand.call("refuse")
+        await eventually(lambda: not hand.server._tasks, "end of listening")
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(hand.server.address, hand.server.port)
+
+
 async def test_refuse_and_listen() -> None:
     async with served() as hand:
         hand.call("refuse")

@@ -68,6 +68,12 @@ class Connection(asyncio.Protocol):
         except wire.BrokenStreamError:
             self.reset("reset: broken stream")
 
+    @property
+    def no_delay(self) -> bool:
+        """Whether its messages go out at once (TCP_NODELAY)."""
+        found = self._transport.get_extra_info("socket") if self._transport is not None else None
+        return found is not None and bool(found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
     def send(self, pieces: Sequence[bytes], delay_s: float = 0.0, gap_s: float = 0.0) -> None:
         """Send delay_s from now, the pieces gap_s apart. A message that is in pieces is never cut by another one."""
         loop = asyncio.get_running_loop()

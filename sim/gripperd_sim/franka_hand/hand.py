@@ -14,7 +14,7 @@ from gripperd_sim.franka_hand.options import HandOptions
 from gripperd_sim.franka_hand.wire import ABORTED, FAIL, GRASP, HOMING, MOVE, STOP, SUCCESS, UNSUCCESSFUL, Request
 from gripperd_sim.franka_hand.world import World
 from gripperd_sim.history import Kind
-from gripperd_sim.jaw import Jaw, JawEvent, JawEventKind, WorldError
+from gripperd_sim.jaw import Drive, Jaw, JawEvent, JawEventKind, WorldError
 
 
 class FrankaHand(World):
@@ -37,9 +37,9 @@ class FrankaHand(World):
         self.homed = self.options.homed
         self.grasped = False
         self.motion: Motion | None = None
-        self._relaxing = False
+        self._unasked = ""
         self.reseed(seed)
-        self._booted_s = now_s
+        self._booted_s = now_s - self.options.uptime_s
         self._last_id = 0
         self._power_on_s: float | None = None
 
@@ -117,9 +117,13 @@ class FrankaHand(World):
         if motion is not None and self._random.random() < self.options.stop_ignored:
             motion.waiting.append((connection, request))
             return
+        if self.options.stop_failed and self._random.random() < self.options.stop_failed:
+            self._answer(connection, request, FAIL)
+            return
         if self.options.stop_answered_first:
             self._answer(connection, request, SUCCESS)
         self._abort()
+        self._end_unasked("aborted")
         self.jaw.relax()
         self._let_go()
         if not self.options.stop_answered_first:
@@ -148,19 +152,29 @@ class FrankaHand(World):
 
     def _drive(self, cause: str, target_m: float, speed_m_s: float, force_n: float) -> None:
         speed_m_s = min(speed_m_s, self.options.max_speed_m_s)
-        if self._relaxing and cause != "relax":
-            self._relaxing = False
-            self._motion_ended("aborted")
+        self._end_unasked("aborted")
+        self._driven = Drive(target_m, speed_m_s, force_n)
+        self._note_drive(cause)
+        self._unasked = cause if cause == "relax" else ""
+        self.jaw.drive_to(target_m, speed_m_s, force_n)
+
+    def _note_drive(self, cause: str) -> None:
+        drive = self._driven
         self.history.add(
             self.jaw.now_s,
             Kind.MOTION_START,
             cause=cause,
             from_m=self.jaw.width_m,
-            target_m=target_m,
-            speed_m_s=speed_m_s,
-            force_n=force_n,
+            target_m=drive.target_m,
+            speed_m_s=drive.speed_m_s,
+            force_n=drive.force_n,
         )
-        self.jaw.drive_to(target_m, speed_m_s, force_n)
+
+    def _end_unasked(self, outcome: str) -> None:
+        """A motion that no request is waiting for ends: the relaxing after a grasp, the closing after a loss."""
+        if self._unasked:
+            self._unasked = ""
+            self._motion_ended(outcome)
 
     def _home(self, motion: Motion) -> None:
         self._let_go()
@@ -260,9 +274,7 @@ class FrankaHand(World):
             self._lost(event)
             return
         motion = self.motion
-        if self._relaxing:
-            self._relaxing = False
-            self._motion_ended("relaxed")
+        self._end_unasked("contact" if event.kind is JawEventKind.CONTACT else "reached")
         if motion is None or motion.ended is not None:
             return
         if motion.request.command == HOMING:
@@ -280,6 +292,11 @@ class FrankaHand(World):
         if self.grasped:
             self.history.add(event.t_s, Kind.OBJECT, change="lost", width_m=self.jaw.width_m)
             self._let_go()
+            if self.options.drive_after_loss:
+                self._note_drive("after_loss")
+                self._unasked = "after_loss"
+            else:
+                self.jaw.stop()
 
     def _homing_event(self, motion: Motion) -> None:
         if motion.opens_next:
@@ -300,7 +317,6 @@ class FrankaHand(World):
         self.jaw.relax()
         # Away from what was met: an opening grasp, as of a ring from inside, relaxes inward.
         away_m = self.options.relax_m if motion.closing else -self.options.relax_m
-        self._relaxing = True
         self._drive("relax", self.jaw.width_m + away_m, self.options.max_speed_m_s, self.options.move_force_n)
 
     # --- states
@@ -327,6 +343,7 @@ class FrankaHand(World):
         self.advance(now_s)
         if self.motion is not None and self.motion.ended is None:
             self._motion_ended("power lost")
+        self._end_unasked("power lost")
         self.powered = self.homed = False
         self._let_go()
         self.motion = None

@@ -28,6 +28,9 @@ class HandOptions:
     # --- start
     protocol_version: int = option(3, "version it speaks; a client of another one is refused [S]", low=0, high=65535)
     homed: bool = option(False, "homed at the start; a hand is not after power-up [U] franka_ros#276")
+    uptime_s: float = option(
+        0.0, "message ids begin with these seconds since the start; after 4294967 they begin anew", low=0, high=5e6
+    )
     temperature_c: int = option(30, "temperature that is told", low=0, high=200)
     # --- timing
     command_latency_s: float = option(
@@ -38,6 +41,7 @@ class HandOptions:
         0.0, "datagrams per second; 0: the real pattern, 10 Hz and 5 Hz between [U] franky#35, [M]", low=0, high=1000
     )
     # --- odd behaviours
+    drive_after_loss: bool = option(True, "after the object is lost the fingers go on closing [?]; or stay")
     stuck_move_s: float = option(
         120.0,
         "a move against an object is answered after this time, if it stays there [U] franka_ros#281",
@@ -64,6 +68,12 @@ class HandOptions:
     stop_ignored: float = option(
         0.0,
         "chance that a stop is ignored: answered only when the motion has ended [U] libfranka#52, #111",
+        low=0,
+        high=1,
+    )
+    stop_failed: float = option(
+        0.0,
+        "chance that a stop fails: answered so at once, without effect [?]; that it fails [U] libfranka#111",
         low=0,
         high=1,
     )
