@@ -14,7 +14,7 @@ from typing import Any
 HISTORY_LIMIT = 20_000
 """Events kept per device; the oldest go first. About seven minutes of a master that polls 50 times a second."""
 
-Field = bool | int | float | str | tuple[int, ...] | None
+Field = bool | int | float | str | tuple[float, ...] | None
 
 
 class Kind(StrEnum):
@@ -36,6 +36,7 @@ class Kind(StrEnum):
     # A line fault struck [fault, did, request_hex, hex]; hex: what is left of the reply. One more kind of `fault` than
     # there are faults: merged, a reply goes out with those that were held back.
     LINE_FAULT = "line_fault"
+    CONNECTION = "connection"  # of a client over TCP [connection, change, peer]: opened, finished, reset, by whom
     PORT = "port"  # [change, name]: plugged, unplugged, bursts; of the line's port, with the name of its pty
 
 

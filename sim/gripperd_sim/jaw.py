@@ -205,15 +205,17 @@ class Jaw:
         """From now on the part slips out slip_after_s after it is held with less than hold_force_n (math.inf: any)."""
         if self.object is None:
             raise WorldError("no object is there that could slip: put one first")
+        slippery = replace(self.object, hold_force_n=hold_force_n, slip_after_s=slip_after_s)
         self._settle()
-        self.object = replace(self.object, hold_force_n=hold_force_n, slip_after_s=slip_after_s)
+        self.object = slippery
         self._slip_at_s = None
         self._plan()
 
     def obstruct(self, width_m: float) -> None:
         """Something hard at width_m stops the jaws from either side; at their own width it jams them."""
+        width_m = self._inside("width_m", width_m)
         self._settle()
-        self._block_m = self._inside("width_m", width_m)
+        self._block_m = width_m
         self._block_side = self._side_of(self._block_m)
         self._plan()
 

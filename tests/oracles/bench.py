@@ -19,8 +19,9 @@ import pytest
 
 from gripperd_sim.franka_hand import FrankaHand, HandOptions
 from gripperd_sim.franka_hand.server import HandServer
+from gripperd_sim.franka_hand.vacuum import TCP_PORT as VACUUM_PORT
 from gripperd_sim.franka_hand.wire import TCP_PORT
-from gripperd_sim.history import Kind
+from gripperd_sim.history import History, Kind
 
 PYTHON = os.environ.get("GRIPPERD_ORACLE_PYTHON", sys.executable)
 """Interpreter that has the clients; by default that of the tests."""
@@ -55,13 +56,14 @@ def require(oracle: Oracle) -> None:
 
 
 def free_address() -> str:
-    """A loopback address whose port 1338 is free: libfranka's cannot be chosen."""
+    """A loopback address whose ports 1338 and 1339 are free: libfranka's cannot be chosen."""
     for last in range(100, 255):
         address = f"127.0.0.{last}"
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind((address, TCP_PORT))
+        with socket.socket() as hand, socket.socket() as pump, contextlib.suppress(OSError):
+            hand.bind((address, TCP_PORT))
+            pump.bind((address, VACUUM_PORT))
             return address
-    raise AssertionError(f"port {TCP_PORT} is in use on 127.0.0.100 to 127.0.0.254")
+    raise AssertionError(f"port {TCP_PORT} or {VACUUM_PORT} is in use on 127.0.0.100 to 127.0.0.254")
 
 
 @contextlib.asynccontextmanager
@@ -77,9 +79,11 @@ async def served(**options: Any) -> AsyncIterator[HandServer]:
         await server.close()
 
 
-async def play(oracle: Oracle, server: HandServer, *calls: Sequence[Any]) -> list[dict[str, Any]]:
+async def play(
+    oracle: Oracle, server: HandServer, *calls: Sequence[Any], kind: str = "Gripper"
+) -> list[dict[str, Any]]:
     """What a client told, call by call, Connect first. A child that hangs is killed, and the test fails."""
-    command = [PYTHON, str(CLIENT), oracle.module, server.address, json.dumps(calls)]
+    command = [PYTHON, str(CLIENT), oracle.module, kind, server.address, json.dumps(calls)]
     child = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -95,8 +99,13 @@ async def play(oracle: Oracle, server: HandServer, *calls: Sequence[Any]) -> lis
 
 def sent(server: HandServer) -> list[tuple[str, str]]:
     """(command, bytes) of every message that reached the hand; id and UDP port are masked."""
+    return masked(server.hand.history)
+
+
+def masked(history: History) -> list[tuple[str, str]]:
+    """The same of a hand's or a vacuum gripper's history."""
     found = []
-    for event in server.hand.history.of(Kind.REQUEST):
+    for event in history.of(Kind.REQUEST):
         data = bytearray.fromhex(event.fields["hex"])
         data[2:6] = bytes(4)
         if event.fields["command"] == "connect":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -16,10 +17,14 @@ from gripperd.drivers.registry import driver_specs
 from gripperd.drivers.spec import Surroundings
 from gripperd.gripper import Gripper
 from gripperd.store import Store
-from gripperd_sim.franka_hand import wire as sim_wire
+from gripperd_sim.franka_hand.operations import HandBench
+from gripperd_sim.franka_hand.vacuum import VacuumGripper
+from gripperd_sim.franka_hand.vacuum_server import VacuumServer
 from gripperd_sim.jaw import GraspObject
+from gripperd_sim.operations import Operations
 from tests.e2e.processes import eventually
-from tests.oracles.bench import ORACLES, PANDA, PYLIBFRANKA, Oracle, play, require, sent, served
+from tests.oracles.bench import ORACLES, PANDA, PYLIBFRANKA, Oracle, masked, play, require, sent, served
+from tests.vectors import franka_frames as frames
 
 pytestmark = pytest.mark.e2e
 
@@ -71,6 +76,93 @@ async def test_a_grasp_is_judged_by_its_band(oracle: Oracle) -> None:
         assert (inside[2], inside[0]) == (True, pytest.approx(0.03, abs=0.0005))
 
 
+async def test_a_grasp_of_nothing_fails_unless_its_band_has_the_closed_hand(oracle: Oracle) -> None:
+    async with served() as server:
+        told = await play(
+            oracle,
+            server,
+            ["grasp", 0.02, 0.1, 30.0, 0.005, 0.005],
+            ["grasp", 0.0, 0.1, 30.0, 0.005, 0.005],
+            ["read_once"],
+        )
+    assert [each["value"] for each in told[1:3]] == [False, True]
+    assert told[3]["value"][::2] == [pytest.approx(0.0, abs=1e-6), True]
+
+
+STATES_GONE = "UDP receive: Timeout"
+
+
+@pytest.mark.parametrize(
+    ("fault", "params", "call", "says"),
+    [
+        ("unknown_status", {}, ["stop"], "Unexpected response"),
+        ("lose_states", {"count": 40}, ["read_once"], STATES_GONE),
+        ("short_states", {"count": 40}, ["read_once"], "incorrect object size"),
+        ("split_answers", {}, ["move", 0.05, 0.1], ""),
+        ("delay_answers", {"delay_s": 0.5, "of": "motion"}, ["move", 0.05, 0.1], ""),
+        ("double_states", {"count": 40}, ["read_once"], ""),
+        ("old_states", {"count": 40}, ["read_once"], ""),
+        ("delay_states", {"count": 40}, ["read_once"], ""),
+    ],
+)
+async def test_faults_look_to_libfranka_as_they_do_on_a_network(
+    oracle: Oracle, fault: str, params: dict[str, Any], call: list[object], says: str
+) -> None:
+    """What its clients do then was measured before this simulator was written: its faults must cause the same."""
+    async with served() as server:
+        operations = Operations(HandBench(server.hand, server).table())
+        operations.call(fault, {**params, **({"of": "stop"} if fault == "unknown_status" else {})})
+        told = await play(oracle, server, call)
+        assert server.faults.struck()[fault] >= 1
+    assert says in told[1]["error"] if says else told[1]["error"] == ""
+    if fault == "delay_answers":
+        assert told[1]["took_s"] >= 0.79, "0.3 s of motion and half a second of delay"
+
+
+async def test_a_reset_ends_a_pending_move_at_once(oracle: Oracle) -> None:
+    async with served() as server:
+        server.hand.put_object(GraspObject(0.03), server.now_s())
+        moving = asyncio.create_task(play(oracle, server, ["move", 0.0, 0.1]))
+        await eventually(lambda: bool(server.hand.state(server.now_s())["stuck"]), "blocked move")
+        server.reset_all()
+        assert "interrupted" in (await moving)[-1]["error"]
+
+
+async def test_a_hand_without_power_refuses(oracle: Oracle) -> None:
+    async with served() as server:
+        server.hand.power_cycle(server.now_s(), 60.0)
+        server.pump()
+        told = await play(oracle, server)
+    assert "refused" in told[0]["error"]
+
+
+async def test_a_vacuum_gripper_and_the_bytes_of_its_client() -> None:
+    """Of the two clients only panda-python can; pylibfranka has no vacuum gripper."""
+    require(PANDA)
+    async with served() as server:
+        pump = VacuumServer(VacuumGripper(server.now_s()), server.address)
+        await pump.start()
+        try:
+            pump.gripper.put_part(server.now_s())
+            calls = (["vacuum", 10, 1000], ["read_vacuum"], ["drop_off", 1000], ["read_vacuum"], ["stop"])
+            told = await play(PANDA, server, *calls, kind="VacuumGripper")
+            pump.gripper.take_part(server.now_s())
+            nothing = await play(PANDA, server, ["vacuum", 10, 200], kind="VacuumGripper")
+            theirs = masked(pump.gripper.history)
+        finally:
+            await pump.close()
+    assert [each["error"] for each in told] == [""] * 6
+    assert [told[n]["value"] for n in (0, 1, 3, 5)] == [1, True, True, True]
+    assert told[2]["value"] == [True, False, True, 0, 20, 100]
+    assert told[4]["value"][:3] == [False, True, True]
+    assert nothing[1]["value"] is False
+    ours = {"vacuum": frames.VACUUM, "drop_off": frames.DROP_OFF, "stop": frames.VACUUM_STOP}
+    literal = {name: bytearray.fromhex(text) for name, text in ours.items()}
+    for each in literal.values():
+        each[2:6] = bytes(4)
+    assert theirs[1:4] == [(name, data.hex()) for name, data in literal.items()]
+
+
 async def test_a_stop_of_another_thread_aborts_a_move() -> None:
     """panda-python gives the interpreter away while it waits; pylibfranka does not."""
     require(PANDA)
@@ -93,9 +185,8 @@ async def test_a_stop_of_another_process_aborts_a_move() -> None:
         assert "Command aborted" in (await moving)[-1]["error"]
 
 
-async def test_another_version_is_told(oracle: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with served() as server:
-        monkeypatch.setattr(sim_wire, "VERSION", 2)
+async def test_another_version_is_told(oracle: Oracle) -> None:
+    async with served(protocol_version=2) as server:
         told = await play(oracle, server)
     assert "ncompatible" in told[0]["error"]
 

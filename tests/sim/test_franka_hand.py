@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import struct
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
@@ -14,65 +12,14 @@ from gripperd_sim.franka_hand.wire import (
     HOMING,
     MOVE,
     NAMES,
-    PAYLOADS,
-    STATUS_NAMES,
     STOP,
     BrokenStreamError,
     Stream,
 )
 from gripperd_sim.history import Kind
 from gripperd_sim.jaw import GraspObject, WorldError
+from tests.sim.franka_bench import Client
 from tests.vectors import franka_frames as frames
-
-
-class Client:
-    """Sends to a hand at a time that the test moves, and collects (number, status, when)."""
-
-    def __init__(self, **options: Any) -> None:
-        options = {"homed": True, "command_latency_s": 0.0, "homing_s": 2.0} | options
-        self.hand = FrankaHand(HandOptions(**options), 0.0)
-        self.t_s = 0.0
-        self.number = 0
-        self.told: dict[int, tuple[str, Any]] = {}
-
-    def send(self, command: int, *values: float) -> int:
-        """Returns the request's number."""
-        self.number += 1
-        body = struct.pack(PAYLOADS[command], *values)
-        data = struct.pack("<HII", command, self.number, 10 + len(body)) + body
-        (request,) = Stream().feed(data)
-        self.hand.request(1, request, self.t_s)
-        self.collect()
-        return self.number
-
-    def collect(self) -> None:
-        answers, self.hand.answers = self.hand.answers, []
-        for each in answers:
-            command, number, size, status = struct.unpack("<HIIH", each.data)
-            assert (command, size) == (each.command, 12)
-            assert number not in self.told, "one answer for each"
-            self.told[number] = (STATUS_NAMES[status], round(self.t_s, 3))
-
-    def wait(self, duration_s: float) -> None:
-        """In steps, so that answers come at their times."""
-        end_s = self.t_s + duration_s
-        while self.t_s < end_s - 1e-9:
-            next_s = self.hand.next_event_s()
-            self.t_s = end_s if next_s is None else min(end_s, max(next_s, self.t_s + 1e-6))
-            self.hand.advance(self.t_s)
-            self.collect()
-
-    def put(self, width_m: float) -> None:
-        self.hand.put_object(GraspObject(width_m), self.t_s)
-
-    @property
-    def width_m(self) -> float:
-        self.hand.advance(self.t_s)
-        return self.hand.jaw.width_m
-
-    def state(self) -> tuple[Any, ...]:
-        number, width_m, max_m, grasped, temperature_c = struct.unpack("<IddBH", self.hand.datagram(self.t_s))
-        return number, width_m, max_m, grasped, temperature_c
 
 
 def test_requests_are_read_from_literal_bytes() -> None:
@@ -146,6 +93,9 @@ def test_a_move_against_an_object_is_not_answered_until_it_is_taken_away() -> No
     client.hand.take_object(client.t_s)
     client.wait(1.0)
     assert client.told[number] == ("success", pytest.approx(30.3, abs=0.01))
+    changes = [event.fields["change"] for event in client.hand.history.of(Kind.OBJECT)]
+    assert changes == ["put", "taken"], "what was not grasped was not lost"
+    assert len(client.hand.history.of(Kind.MOTION_START)) == 1, "the same motion goes on"
 
 
 def test_a_move_that_stays_stuck_is_given_up_after_minutes() -> None:
@@ -214,19 +164,6 @@ def test_a_second_grasp_while_grasping_fails_and_lets_nothing_go() -> None:
     assert client.hand.jaw.holding
 
 
-def test_a_hand_that_needs_a_stop_to_reopen() -> None:
-    client = Client(reopen_needs_stop=True)
-    client.put(0.03)
-    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
-    client.wait(1.0)
-    refused = client.send(MOVE, 0.08, 0.1)
-    client.wait(0.1)
-    client.send(STOP)
-    opened = client.send(MOVE, 0.08, 0.1)
-    client.wait(1.0)
-    assert (client.told[refused][0], client.told[opened][0]) == ("fail", "success")
-
-
 @pytest.mark.parametrize("first", [False, True])
 def test_a_stop_aborts_what_is_pending_and_both_are_answered_at_once(first: bool) -> None:
     client = Client(stop_answered_first=first, command_latency_s=1.0)
@@ -246,76 +183,6 @@ def test_a_stop_that_is_ignored_is_answered_when_the_motion_has_ended() -> None:
     stop = client.send(STOP)
     client.wait(1.0)
     assert client.told == {moving: ("success", 0.8), stop: ("success", 0.8)}
-
-
-def test_stops_are_ignored_by_chance_and_the_chance_is_seeded() -> None:
-    def played() -> list[str]:
-        client = Client(stop_ignored=0.5)
-        for n in range(20):
-            client.send(MOVE, 0.0 if n % 2 else 0.08, 0.1)
-            client.wait(0.1)
-            client.send(STOP)
-            client.wait(1.0)
-        return [status for status, _ in client.told.values()]
-
-    assert played() == played()
-    assert 3 < played().count("aborted") < 17
-
-
-@pytest.mark.parametrize(("busy", "statuses"), [("abort", ("aborted", "success")), ("ignore", ("success", "fail"))])
-def test_a_motion_while_one_is_pending(busy: str, statuses: tuple[str, str]) -> None:
-    client = Client(busy=busy)
-    first = client.send(MOVE, 0.0, 0.1)
-    client.wait(0.3)
-    second = client.send(MOVE, 0.07, 0.1)
-    client.wait(3.0)
-    assert (client.told[first][0], client.told[second][0]) == statuses
-    assert client.width_m == pytest.approx(0.07 if busy == "abort" else 0.0)
-
-
-@pytest.mark.parametrize("busy", ["abort", "ignore"])
-def test_nothing_moves_on_under_a_motion_that_was_refused(busy: str) -> None:
-    client = Client(busy=busy)
-    first = client.send(MOVE, 0.0, 0.02)
-    client.wait(1.0)
-    second = client.send(MOVE, 0.2, 0.1)
-    client.wait(5.0)
-    assert client.told[second][0] == "fail"
-    assert client.told[first][0] == ("aborted" if busy == "abort" else "success")
-    assert client.width_m == pytest.approx(0.06 if busy == "abort" else 0.0)
-    ends = client.hand.history.of(Kind.MOTION_END)
-    assert ends[0].fields["width_m"] == pytest.approx(client.width_m), "what the history told is true"
-
-
-def test_a_motion_ends_once_also_when_its_answer_is_still_due() -> None:
-    client = Client(command_latency_s=1.0)
-    client.put(0.03)
-    grasp = client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
-    client.wait(0.8)
-    client.send(STOP)
-    assert client.told[grasp] == ("aborted", 0.8)
-    assert [event.fields["outcome"] for event in client.hand.history.of(Kind.MOTION_END)] == ["grasped"]
-
-
-def test_closing_the_connection_of_a_grasp_that_has_closed_leaves_it_alone() -> None:
-    client = Client(command_latency_s=1.0, close_stops=True)
-    client.put(0.03)
-    client.send(GRASP, 0.03, 0.005, 0.005, 0.1, 30.0)
-    client.wait(0.8)
-    client.hand.closed(1, client.t_s)
-    assert client.state()[3] == 1
-    client.hand.take_object(client.t_s)
-    assert client.state()[3] == 0, "nothing is held any more"
-
-
-@pytest.mark.parametrize("stops", [False, True])
-def test_closing_the_connection_of_a_motion(stops: bool) -> None:
-    client = Client(close_stops=stops)
-    client.send(MOVE, 0.0, 0.1)
-    client.wait(0.3)
-    client.hand.closed(1, client.t_s)
-    client.wait(1.0)
-    assert client.width_m == pytest.approx(0.05 if stops else 0.0)
 
 
 def test_a_power_cycle_loses_homing_and_what_is_pending_and_numbers_begin_anew() -> None:
@@ -355,6 +222,23 @@ def test_a_part_lies_ready_whenever_the_hand_is_open() -> None:
     assert client.width_m == pytest.approx(0.03, abs=0.0001)
 
 
+def test_connect_is_answered_by_the_bytes_of_the_protocol_and_tells_where_states_go() -> None:
+    hand = FrankaHand()
+    request = bytes.fromhex(frames.CONNECT)
+    assert hand.handle(7, request[:5], 0.0) == []
+    (answer,) = hand.handle(7, request[5:], 0.0)
+    assert (answer.connection, answer.data) == (7, bytes.fromhex(frames.CONNECT_ANSWER))
+    assert hand.udp_ports == {7: 0x1234}
+    hand.closed(7, 1.0)
+    assert hand.udp_ports == {}
+    other = FrankaHand(HandOptions(protocol_version=2))
+    assert [each.data for each in other.handle(7, request, 0.0)] == [bytes.fromhex(frames.CONNECT_REFUSED)]
+    assert other.udp_ports == {}
+    assert [each.data for each in hand.handle(8, request[:6] + b"\x0a\0\0\0", 2.0)] == [
+        bytes.fromhex(frames.CONNECT_ANSWER)[:10] + b"\x01\0\x03\0"
+    ], "without a version it fits none"
+
+
 def test_the_history_tells_every_request_answer_and_motion() -> None:
     client = Client()
     client.send(MOVE, 0.04, 0.1)
@@ -363,4 +247,5 @@ def test_the_history_tells_every_request_answer_and_motion() -> None:
     assert [event.kind for event in history] == [Kind.REQUEST, Kind.MOTION_START, Kind.MOTION_END, Kind.REPLY]
     request = history.of(Kind.REQUEST)[0].fields
     assert (request["command"], request["number"], request["values"]) == (NAMES[MOVE], 1, (0.04, 0.1))
+    assert history.of(Kind.REPLY)[0].fields["hex"] == "03000100000" + "00c000000" + "0000"
     assert history.of(Kind.MOTION_END)[0].fields == {"outcome": "reached", "width_m": pytest.approx(0.04)}

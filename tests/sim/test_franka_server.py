@@ -3,103 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import signal
 import socket
 import struct
-import subprocess
-import sys
-from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gripperd_sim.control import AsyncControlClient
-from gripperd_sim.franka_hand import FrankaHand, HandOptions
+from gripperd_sim.franka_hand import FrankaHand
 from gripperd_sim.franka_hand.faults import Fault
-from gripperd_sim.franka_hand.operations import HandBench
 from gripperd_sim.franka_hand.server import HandServer, ServerError
-from gripperd_sim.franka_hand.wire import HOMING, MOVE, PAYLOADS, STOP
-from gripperd_sim.history import Event, Kind
-from gripperd_sim.operations import Operations
-from gripperd_sim.option_table import as_markdown
-from tests.e2e.processes import eventually, process
+from gripperd_sim.franka_hand.wire import HOMING, MOVE, STOP
+from gripperd_sim.history import Kind
+from tests.e2e.processes import eventually
+from tests.sim.franka_net import LIMIT_S, Client, drained, replies, served
 
-LIMIT_S = 10.0
 MANUAL = Path(__file__).parents[2] / "docs" / "simulator.md"
-
-
-class Client:
-    """A client that does what libfranka does, and looks at every byte."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-        self.states = socket.socket(type=socket.SOCK_DGRAM)
-        self.states.bind(("127.0.0.1", 0))
-        self.states.setblocking(False)
-        self.number = 0
-
-    @classmethod
-    async def connect(cls, server: HandServer, version: int = 3) -> tuple[Client, bytes]:
-        """The client, and the answer to Connect."""
-        client = cls(*await asyncio.open_connection(server.address, server.port))
-        port = client.states.getsockname()[1]
-        client.writer.write(struct.pack("<HIIHH", 0, 0, 14, version, port))
-        return client, await asyncio.wait_for(client.reader.readexactly(14), LIMIT_S)
-
-    def send(self, command: int, *values: float) -> int:
-        self.number += 1
-        body = struct.pack(PAYLOADS[command], *values)
-        self.writer.write(struct.pack("<HII", command, self.number, 10 + len(body)) + body)
-        return self.number
-
-    async def answer(self) -> tuple[int, int, int, int]:
-        """command, number, size, status."""
-        found = struct.unpack("<HIIH", await asyncio.wait_for(self.reader.readexactly(12), LIMIT_S))
-        return found[0], found[1], found[2], found[3]
-
-    async def state(self) -> bytes:
-        """The next datagram."""
-        loop = asyncio.get_running_loop()
-        return await asyncio.wait_for(loop.sock_recv(self.states, 100), LIMIT_S)
-
-    def close(self) -> None:
-        self.writer.transport.abort()
-        self.states.close()
-
-
-class Served:
-    """A server with its operations."""
-
-    def __init__(self, hand: FrankaHand) -> None:
-        self.hand = hand
-        self.server = HandServer(hand, "127.0.0.1", 0)
-        self.operations = Operations(HandBench(hand, self.server).table())
-        self.clients: list[Client] = []
-
-    def call(self, op: str, **params: Any) -> Any:
-        return self.operations.call(op, params)
-
-    async def client(self) -> Client:
-        client, _ = await Client.connect(self.server)
-        self.clients.append(client)
-        return client
-
-
-@contextlib.asynccontextmanager
-async def served(**options: Any) -> AsyncIterator[Served]:
-    options = {"homed": True, "command_latency_s": 0.0, "homing_s": 0.2, "state_rate_hz": 200.0} | options
-    made = Served(FrankaHand(HandOptions(**options), asyncio.get_running_loop().time()))
-    await made.server.start()
-    try:
-        yield made
-    finally:
-        for client in made.clients:
-            client.close()
-        await made.server.close()
 
 
 async def test_connect_is_answered_with_fourteen_bytes_and_states_follow() -> None:
@@ -195,17 +114,6 @@ async def test_a_half_closed_connection_hears_and_is_not_answered_and_the_others
         assert await client.reader.read() == b""
 
 
-def replies(hand: Served) -> list[Event]:
-    return hand.hand.history.of(Kind.REPLY)
-
-
-async def drained(client: Client) -> None:
-    """States that came before now are of no interest."""
-    with contextlib.suppress(BlockingIOError):
-        for _ in range(1000):
-            client.states.recv(100)
-
-
 async def test_a_server_that_is_closed_does_nothing_any_more() -> None:
     async with served() as hand:
         await hand.client()
@@ -230,13 +138,31 @@ async def test_without_power_connections_are_refused_until_it_is_back() -> None:
 async def test_silence_hears_and_says_nothing_and_ends() -> None:
     async with served() as hand:
         client = await hand.client()
-        hand.call("unplug")
+        hand.call("silence", duration_s=3600)
         client.send(MOVE, 0.0, 0.1)
-        await asyncio.sleep(0.05)
-        assert not hand.call("log")["events"][1:], "only Connect was heard"
-        hand.call("plug")
+        await eventually(lambda: bool(hand.hand.history.of(Kind.SILENCE)), "request that is not heard")
+        kinds = [event["kind"] for event in hand.call("log")["events"] if event["kind"] in ("request", "silence")]
+        assert kinds == ["request", "silence"], "only Connect was heard"
+        hand.call("silence", duration_s=0)
         number = client.send(STOP)
         assert await client.answer() == (STOP, number, 12, 0)
+
+
+async def test_small_messages_do_not_wait_for_others() -> None:
+    async with served() as hand:
+        await hand.client()
+        (connection,) = hand.server.connections.values()
+        assert connection.no_delay
+
+
+async def test_who_changes_his_mind_at_once_is_obeyed() -> None:
+    async with served() as hand:
+        hand.call("refuse")
+        hand.call("listen")
+        hand.call("refuse")
+        await eventually(lambda: not hand.server._tasks, "end of listening")
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(hand.server.address, hand.server.port)
 
 
 async def test_refuse_and_listen() -> None:
@@ -304,7 +230,7 @@ async def test_faults_of_states() -> None:
 async def test_a_count_of_zero_disarms(fault: Fault) -> None:
     async with served() as hand:
         hand.call(fault.value, count=5)
-        assert hand.call("state")["faults"]["armed"] == {fault.value: 5}
+        assert hand.call("state")["faults"]["armed"] == {fault.value: {"count": 5}}
         hand.call(fault.value, count=0)
         assert hand.call("state")["faults"]["armed"] == {}
 
@@ -329,52 +255,9 @@ async def test_the_world_is_moved_by_operations() -> None:
 async def test_an_address_that_cannot_be_served_is_an_error_that_says_what_to_do() -> None:
     async with served() as hand:
         second = HandServer(FrankaHand(now_s=0.0), "127.0.0.1", hand.server.port)
-        with pytest.raises(ServerError, match="is in use: end the other simulator, or give another --address"):
+        with pytest.raises(
+            ServerError, match=r"is in use by process .*: end the other simulator, or give another --address"
+        ):
             await second.start()
     with pytest.raises(ServerError, match="is no address of this machine"):
         await HandServer(FrankaHand(now_s=0.0), "192.0.2.1", 0).start()
-
-
-# --- the program
-
-
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gripperd_sim", "franka-hand", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-
-
-def test_help_and_options() -> None:
-    told = _run("--help")
-    assert (told.returncode, "--address 127.0.0.2" in told.stdout) == (0, True)
-    assert "command_latency_s=1.0" in _run("--list-options").stdout
-    wrong = _run("--address", "127.0.0.1", "--option", "homing=3")
-    assert (wrong.returncode, "Did you mean homing_s?" in wrong.stderr) == (2, True)
-    assert "--address A is needed" in _run().stderr
-    assert "Traceback" not in wrong.stderr
-
-
-async def test_the_program_serves_is_controlled_and_ends(tmp_path: Path) -> None:
-    control = tmp_path / "c"
-    command = [sys.executable, "-m", "gripperd_sim", "franka-hand", "--address", "127.0.0.1", "--port", "0"]
-    arguments = [*command, "--homed", "--control", str(control), "--object-width-m", "0.03"]
-    async with process(arguments, tmp_path / "log") as running:
-        await eventually(lambda: "ready 127.0.0.1:" in running.output(), "readiness")
-        async with await AsyncControlClient.connect(control) as sim:
-            state = (await sim.call("state"))["state"]
-            assert (state["homed"], state["object_width_m"]) == (True, 0.03)
-            assert set(DOCUMENTED) == set((await sim.call("help"))["ops"]) - {"help"}
-        assert await running.end(signal.SIGTERM) == 0
-        assert json.dumps(running.output()).count("\\n") == 1, "nothing but the ready line"
-    assert not control.exists()
-
-
-def _documented() -> list[str]:
-    text = MANUAL.read_text().split("## Franka Hand")[1]
-    return [line.split("`")[1] for line in text.splitlines() if line.startswith("| `") and line.count("|") == 4]
-
-
-DOCUMENTED = _documented()
-
-
-def test_the_manual_has_the_same_options() -> None:
-    assert as_markdown(HandOptions) in MANUAL.read_text(), "put the output of option_table.as_markdown() there"

@@ -87,6 +87,27 @@ def test_an_obstruction_stops_both_ways_and_lets_back(start_m: float, target_m: 
     assert jaw.force_n == 0
 
 
+@pytest.mark.parametrize("what", ["obstruct", "slip", "put", "take", "clear", "move"])
+def test_what_cannot_be_in_this_world_disturbs_no_motion(what: str) -> None:
+    jaw = Jaw(STROKE_M)
+    if what in ("slip", "put"):
+        jaw.put_object(GraspObject(0.001))
+    jaw.drive_to(0.025, 0.1, 100)
+    jaw.advance(0.1)
+    wrong: dict[str, Callable[[], object]] = {
+        "obstruct": lambda: jaw.obstruct(0.08),
+        "slip": lambda: jaw.make_slippery(-1.0, 0.0),
+        "put": lambda: jaw.put_object(GraspObject(0.002)),
+        "take": jaw.take_object,
+        "clear": jaw.clear_obstruction,
+        "move": lambda: jaw.move_fingers(-0.01),
+    }
+    with pytest.raises(WorldError):
+        wrong[what]()
+    assert kinds(jaw, 0.6) == [ARRIVED]
+    assert jaw.width_m == 0.025
+
+
 def test_an_obstruction_where_the_jaws_are_jams_them() -> None:
     jaw = Jaw(STROKE_M, 0.04)
     jaw.obstruct(0.04)

@@ -1,6 +1,6 @@
 """The Franka Hand: libfranka's gripper protocol over TCP and UDP, and the hand behind it.
 
-hand, motions, wire, options (pure); server (asyncio); command (the process).
+hand, motion, world, wire, options (pure); server (asyncio); command (the process).
 """
 
 from gripperd_sim.franka_hand.hand import FrankaHand

@@ -6,79 +6,93 @@ One motion at a time, whatever connection asked for it. Its answer comes when it
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from random import Random
 
 from gripperd_sim.franka_hand import wire
+from gripperd_sim.franka_hand.motion import Answer, Motion, in_band, refusal
 from gripperd_sim.franka_hand.options import HandOptions
 from gripperd_sim.franka_hand.wire import ABORTED, FAIL, GRASP, HOMING, MOVE, STOP, SUCCESS, UNSUCCESSFUL, Request
-from gripperd_sim.history import History, Kind
-from gripperd_sim.jaw import GraspObject, Jaw, JawEvent, JawEventKind, WorldError
-
-ROOM_M = 0.001
-"""A part that lies ready is put in when the jaws are this much wider [m]."""
+from gripperd_sim.franka_hand.world import World
+from gripperd_sim.history import Kind
+from gripperd_sim.jaw import Drive, Jaw, JawEvent, JawEventKind, WorldError
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Bytes for a connection."""
+class FrankaHand(World):
+    """One hand with its world.
 
-    connection: int
-    command: int
-    status: int
-    data: bytes
+    In virtual time: handle() takes the bytes of a client and gives what is answered at once; advance() to
+    next_event_s() and take_answers() give the rest; datagram() is the state. Time never runs backwards.
+    """
 
-
-@dataclass(eq=False, slots=True)
-class Motion:
-    """What is pending. ended: with this status, to be answered at due_s. stuck_s: since when it is blocked."""
-
-    connection: int
-    request: Request
-    began_s: float
-    ended: int | None = None
-    due_s: float = math.inf
-    stuck_s: float | None = None
-    opens_next: bool = False
-    waiting: list[tuple[int, Request]] = field(default_factory=list)
-    """Requests that are answered when this motion has ended: stops that it ignored, motions that came meanwhile."""
-
-
-class FrankaHand:
-    """One hand with its world."""
-
-    def __init__(self, options: HandOptions | None = None, now_s: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self, options: HandOptions | None = None, now_s: float = 0.0, seed: int = 0, width_m: float | None = None
+    ) -> None:
         self.options = options or HandOptions()
-        self.jaw = Jaw(self.options.max_width_m, None, now_s)
-        self.history = History()
+        super().__init__(Jaw(self.options.max_width_m, width_m, now_s), self.options.temperature_c)
         self.answers: list[Answer] = []
+        self.udp_ports: dict[int, int] = {}
+        """Connection -> where its client wants states; a connection whose version does not fit has none."""
+        self._streams: dict[int, wire.Stream] = {}
         self.powered = True
         self.homed = self.options.homed
         self.grasped = False
-        self.temperature_c = self.options.temperature_c
         self.motion: Motion | None = None
-        self._random = Random(seed)
-        self._supply: GraspObject | None = None
-        self._booted_s = now_s
+        self._unasked = ""
+        self.reseed(seed)
+        self._booted_s = now_s - self.options.uptime_s
         self._last_id = 0
         self._power_on_s: float | None = None
 
     # --- requests
 
-    def request(self, connection: int, request: Request, now_s: float) -> None:
-        """A message of a client, Connect excepted."""
+    def reseed(self, seed: int) -> None:
+        """Begin the chances anew."""
+        self._random = Random(seed)
+
+    def handle(self, connection: int, data: bytes, now_s: float) -> list[Answer]:
+        """Bytes of a client, in any pieces; what is answered at once. Raises BrokenStreamError."""
+        stream = self._streams.setdefault(connection, wire.Stream())
+        for request in stream.feed(data):
+            self.receive(connection, request, now_s)
+        return self.take_answers()
+
+    def take_answers(self) -> list[Answer]:
+        """What was answered since the last call."""
+        answers, self.answers = self.answers, []
+        return answers
+
+    def receive(self, connection: int, request: Request, now_s: float) -> None:
+        """A message of a client. Without power nobody is there to hear it."""
         self.advance(now_s)
+        if not self.powered:
+            self.history.add(now_s, Kind.SILENCE, reason="no power", connection=connection, hex=request.data.hex())
+            return
         self.history.add(
             now_s,
             Kind.REQUEST,
             connection=connection,
             command=request.name,
             number=request.number,
-            values=tuple(request.values),  # type: ignore[arg-type]  # numbers, as the history takes them
+            values=request.values,
             hex=request.data.hex(),
         )
-        if not self.powered:
-            return
+        if request.command == wire.CONNECT:
+            self._connect(connection, request)
+        else:
+            self.request(connection, request, now_s)
+
+    def _connect(self, connection: int, request: Request) -> None:
+        version, udp_port = (int(value) for value in request.values) if request.values else (0, 0)
+        fits = version == self.options.protocol_version
+        if fits:
+            self.udp_ports[connection] = udp_port
+        status = SUCCESS if fits else wire.VERSION_MISMATCH
+        data = wire.connect_answer(request.number, status, self.options.protocol_version)
+        self._add_answer(connection, request, status, data, "success" if fits else "incompatible_version")
+
+    def request(self, connection: int, request: Request, now_s: float) -> None:
+        """A message of a client that is connected."""
+        self.advance(now_s)
         if request.command == STOP:
             self._stop(connection, request)
         elif request.command not in (HOMING, GRASP, MOVE):
@@ -90,8 +104,10 @@ class FrankaHand:
             self._start(connection, request)
 
     def closed(self, connection: int, now_s: float) -> None:
-        """A connection is gone; what it started goes on."""
+        """A connection is gone; what it started goes on, unless close_stops."""
         self.advance(now_s)
+        self._streams.pop(connection, None)
+        self.udp_ports.pop(connection, None)
         motion = self.motion
         if self.options.close_stops and motion is not None and motion.connection == connection and motion.ended is None:
             self._abort()
@@ -101,9 +117,13 @@ class FrankaHand:
         if motion is not None and self._random.random() < self.options.stop_ignored:
             motion.waiting.append((connection, request))
             return
+        if self.options.stop_failed and self._random.random() < self.options.stop_failed:
+            self._answer(connection, request, FAIL)
+            return
         if self.options.stop_answered_first:
             self._answer(connection, request, SUCCESS)
         self._abort()
+        self._end_unasked("aborted")
         self.jaw.relax()
         self._let_go()
         if not self.options.stop_answered_first:
@@ -111,9 +131,9 @@ class FrankaHand:
 
     def _start(self, connection: int, request: Request) -> None:
         motion = self.motion = Motion(connection, request, self.jaw.now_s)
-        refused = self._refuses(request)
-        if refused:
-            self._end(motion, FAIL, refused)
+        refused = refusal(self.options, request, homed=self.homed, grasped=self.grasped)
+        if refused is not None:
+            self._end(motion, refused.status, refused.reason)
             return
         if request.command == HOMING:
             self._home(motion)
@@ -122,42 +142,39 @@ class FrankaHand:
         self._let_go()
         if request.command == GRASP:
             speed_m_s, force_n = request.values[3], request.values[4]
-            target_m = 0.0 if width_m < self.jaw.width_m else self.options.max_width_m
+            motion.closing = width_m < self.jaw.width_m
+            target_m = 0.0 if motion.closing else self.options.max_width_m
         else:
             speed_m_s, force_n, target_m = request.values[1], self.options.move_force_n, width_m
         if grasped:
             self.jaw.relax()
         self._drive(request.name, target_m, speed_m_s, min(force_n, self.options.max_force_n))
 
-    def _refuses(self, request: Request) -> str:
-        """Why a motion fails at once."""
-        if request.command == HOMING:
-            return ""
-        values = request.values
-        if not values or not all(map(math.isfinite, values)):
-            return "not a number"
-        if not self.homed:
-            return "not homed"
-        if not 0 <= values[0] <= self.options.max_width_m:
-            return "width out of range"
-        if not all(value > 0 for value in (values[1:] if request.command == MOVE else values[3:])):
-            return "speed or force not above 0"
-        if request.command == GRASP and self.grasped and self.options.second_grasp == "fail":
-            return "grasping already"
-        return "a stop is needed first" if self.grasped and self.options.reopen_needs_stop else ""
-
     def _drive(self, cause: str, target_m: float, speed_m_s: float, force_n: float) -> None:
         speed_m_s = min(speed_m_s, self.options.max_speed_m_s)
+        self._end_unasked("aborted")
+        self._driven = Drive(target_m, speed_m_s, force_n)
+        self._note_drive(cause)
+        self._unasked = cause if cause == "relax" else ""
+        self.jaw.drive_to(target_m, speed_m_s, force_n)
+
+    def _note_drive(self, cause: str) -> None:
+        drive = self._driven
         self.history.add(
             self.jaw.now_s,
             Kind.MOTION_START,
             cause=cause,
             from_m=self.jaw.width_m,
-            target_m=target_m,
-            speed_m_s=speed_m_s,
-            force_n=force_n,
+            target_m=drive.target_m,
+            speed_m_s=drive.speed_m_s,
+            force_n=drive.force_n,
         )
-        self.jaw.drive_to(target_m, speed_m_s, force_n)
+
+    def _end_unasked(self, outcome: str) -> None:
+        """A motion that no request is waiting for ends: the relaxing after a grasp, the closing after a loss."""
+        if self._unasked:
+            self._unasked = ""
+            self._motion_ended(outcome)
 
     def _home(self, motion: Motion) -> None:
         self._let_go()
@@ -191,16 +208,19 @@ class FrankaHand:
             self._answer(connection, request, SUCCESS if request.command == STOP else FAIL)
 
     def _answer(self, connection: int, request: Request, status: int) -> None:
-        self.answers.append(
-            Answer(connection, request.command, status, wire.answer(request.command, request.number, status))
-        )
+        data = wire.answer(request.command, request.number, status)
+        self._add_answer(connection, request, status, data, wire.STATUS_NAMES[status])
+
+    def _add_answer(self, connection: int, request: Request, status: int, data: bytes, told: str) -> None:
+        self.answers.append(Answer(connection, request.command, status, data))
         self.history.add(
             self.jaw.now_s,
             Kind.REPLY,
             connection=connection,
             command=request.name,
             number=request.number,
-            status=wire.STATUS_NAMES[status],
+            status=told,
+            hex=data.hex(),
         )
 
     def _motion_ended(self, outcome: str) -> None:
@@ -242,7 +262,7 @@ class FrankaHand:
             return
         if motion.ended is None and self._freed_s(motion) <= now_s:
             self.jaw.stop()
-            self._end(motion, UNSUCCESSFUL, "gave up")
+            self._end(motion, FAIL if self.options.stuck_move_status == "fail" else UNSUCCESSFUL, "gave up")
         if motion.ended is not None and motion.due_s <= now_s:
             self.motion = None
             self._answer(motion.connection, motion.request, motion.ended)
@@ -254,6 +274,7 @@ class FrankaHand:
             self._lost(event)
             return
         motion = self.motion
+        self._end_unasked("contact" if event.kind is JawEventKind.CONTACT else "reached")
         if motion is None or motion.ended is not None:
             return
         if motion.request.command == HOMING:
@@ -271,6 +292,11 @@ class FrankaHand:
         if self.grasped:
             self.history.add(event.t_s, Kind.OBJECT, change="lost", width_m=self.jaw.width_m)
             self._let_go()
+            if self.options.drive_after_loss:
+                self._note_drive("after_loss")
+                self._unasked = "after_loss"
+            else:
+                self.jaw.stop()
 
     def _homing_event(self, motion: Motion) -> None:
         if motion.opens_next:
@@ -283,16 +309,15 @@ class FrankaHand:
 
     def _grasp_event(self, motion: Motion) -> None:
         """Strict inequalities; outside of the band the fingers let go. [S], [U] libfranka#13"""
-        width_m, inner_m, outer_m = motion.request.values[:3]
-        if width_m - inner_m < self.jaw.width_m < width_m + outer_m:
+        if in_band(motion.request, self.jaw.width_m):
             self.grasped = True
             self._end(motion, SUCCESS, "grasped")
             return
-        self.jaw.relax()
-        self._drive(
-            "relax", self.jaw.width_m + self.options.relax_m, self.options.max_speed_m_s, self.options.move_force_n
-        )
         self._end(motion, UNSUCCESSFUL, "outside of the band")
+        self.jaw.relax()
+        # Away from what was met: an opening grasp, as of a ring from inside, relaxes inward.
+        away_m = self.options.relax_m if motion.closing else -self.options.relax_m
+        self._drive("relax", self.jaw.width_m + away_m, self.options.max_speed_m_s, self.options.move_force_n)
 
     # --- states
 
@@ -306,6 +331,11 @@ class FrankaHand:
 
     # --- the world
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether the hand is homed and nothing is pending."""
+        return self.homed and self.motion is None
+
     def power_cycle(self, now_s: float, off_s: float) -> None:
         """Power goes now and comes back off_s later. Homing and all that is pending are lost."""
         if not 0 <= off_s < math.inf:
@@ -313,6 +343,7 @@ class FrankaHand:
         self.advance(now_s)
         if self.motion is not None and self.motion.ended is None:
             self._motion_ended("power lost")
+        self._end_unasked("power lost")
         self.powered = self.homed = False
         self._let_go()
         self.motion = None
@@ -321,55 +352,6 @@ class FrankaHand:
         self.history.add(now_s, Kind.POWER, on=False)
         self._power_on_s = now_s + off_s
         self.advance(now_s)
-
-    def put_object(self, part: GraspObject, now_s: float) -> None:
-        """Put a part between the jaws."""
-        self.advance(now_s)
-        self.jaw.put_object(part)
-        self.history.add(now_s, Kind.OBJECT, change="put", width_m=part.width_m)
-        self.advance(now_s)
-
-    def supply_object(self, part: GraspObject, now_s: float) -> None:
-        """Have a part put in whenever the homed hand rests wide enough and holds none."""
-        self.advance(now_s)
-        self._supply = part
-        self._serve_supply()
-
-    def take_object(self, now_s: float) -> None:
-        """Take the part away, held or not, and supply no more."""
-        self.advance(now_s)
-        supplied, self._supply = self._supply, None
-        if self.jaw.object is None and supplied is not None:
-            return
-        part = self.jaw.take_object()
-        self.history.add(now_s, Kind.OBJECT, change="taken", width_m=part.width_m)
-        self.advance(now_s)
-
-    def obstruct(self, width_m: float, now_s: float) -> None:
-        """Something hard at this width stops the jaws from either side."""
-        self.advance(now_s)
-        self.jaw.obstruct(width_m)
-        self.history.add(now_s, Kind.WORLD, change="obstruct", width_m=width_m)
-        self.advance(now_s)
-
-    def clear_obstruction(self, now_s: float) -> None:
-        """Take it away."""
-        self.advance(now_s)
-        self.jaw.clear_obstruction()
-        self.history.add(now_s, Kind.WORLD, change="clear_obstruction")
-        self.advance(now_s)
-
-    def _serve_supply(self) -> None:
-        part = self._supply
-        if part is None or not self.homed or self.motion is not None or self.jaw.object is not None:
-            return
-        if self.jaw.width_m > part.width_m + ROOM_M:
-            self.jaw.put_object(part)
-            self.history.add(self.jaw.now_s, Kind.OBJECT, change="supplied", width_m=part.width_m)
-
-    def _withdraw(self) -> None:
-        if self._supply is not None and self.jaw.object is not None:
-            self.jaw.take_object()
 
     def state(self, now_s: float) -> dict[str, object]:
         """The truth about the hand and its world at now_s, for people and tests."""

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
-from gripperd_sim.franka_hand.faults import DOCS, Fault
+from gripperd_sim.franka_hand.faults import MAX_WAIT_S, ROWS, WHEN, Fault
 from gripperd_sim.franka_hand.hand import FrankaHand
 from gripperd_sim.franka_hand.server import HandServer
 from gripperd_sim.franka_hand.vacuum import VacuumGripper
 from gripperd_sim.franka_hand.vacuum_server import VacuumServer
+from gripperd_sim.franka_hand.world import MAX_TEMPERATURE_C
 from gripperd_sim.jaw import RIGID_N_PER_M, GraspObject
 from gripperd_sim.operations import Args, Operation, Param, Result, Type
 
 DEFAULT_LOG_LIMIT = 1000
 DEFAULT_POWER_OFF_S = 2.0
-MAX_WAIT_S = 3600.0
 
 WIDTH = Param("width_m", Type.NUMBER, "width in metres", required=True)
-COUNT = Param("count", Type.INTEGER, "how often; 1 by default, 0 disarms", low=0, high=1_000_000)
 OBJECT = (
     WIDTH,
     Param("stiffness_n_per_m", Type.NUMBER, f"stiffness, {RIGID_N_PER_M:g} by default"),
+    Param("internal", Type.FLAG, "a hole around the fingers, touched when they open"),
     Param("hold_force_n", Type.NUMBER, "held with less it slips out; 0 by default"),
+    Param("slip_after_s", Type.NUMBER, "how long after being held too loosely, 0.2 by default"),
 )
 
 
@@ -32,6 +34,8 @@ class HandBench:
         self._hand = hand
         self._server = server
         self._pump = pump
+        self.scenario_status: Callable[[], object] | None = None
+        """What `state` shows of a scenario that is played."""
 
     def table(self) -> dict[str, Operation]:
         """All operations by name."""
@@ -57,12 +61,26 @@ class HandBench:
                 *OBJECT,
             ),
             "take_object": on("Take the part away; ends supply_object.", lambda h, _a, t: h.take_object(t)),
+            "slip": on(
+                "Let the part slip out.",
+                lambda h, a, t: h.slip(t, a.number("hold_force_n", math.inf), a.number("slip_after_s", 0.0)),
+                Param("hold_force_n", Type.NUMBER, "slips when held with less; left out: whatever the force"),
+                Param("slip_after_s", Type.NUMBER, "how long after being held too loosely; 0 by default"),
+            ),
             "obstruct": on(
                 "Something hard at this width stops the jaws from either side.",
                 lambda h, a, t: h.obstruct(a.number("width_m"), t),
                 WIDTH,
             ),
             "clear_obstruction": on("Take it away.", lambda h, _a, t: h.clear_obstruction(t)),
+            "move_fingers": on(
+                "Somebody moves the fingers.", lambda h, a, t: h.move_fingers(a.number("width_m"), t), WIDTH
+            ),
+            "set": on(
+                "Set what the states tell.",
+                lambda h, a, t: h.set_temperature(a.integer("temperature_c"), t),
+                Param("temperature_c", Type.INTEGER, "degrees", required=True, low=0, high=MAX_TEMPERATURE_C),
+            ),
             "power_cycle": on(
                 "Power off now and on again; homing is lost, connections are reset, new ones refused meanwhile.",
                 self._power,
@@ -75,15 +93,24 @@ class HandBench:
 
     def _network(self) -> dict[str, Operation]:
         how = Param("how", Type.WORD, "reset by default", choices=("reset", "finish", "half_close"))
-        duration = Param("duration_s", Type.NUMBER, "for how long", required=True, low=0, high=MAX_WAIT_S)
+        duration = Param("duration_s", Type.NUMBER, "for how long; 0 ends it", required=True, low=0, high=MAX_WAIT_S)
         return {
             "disconnect": Operation(
                 "End all connections: with RST, with FIN, or one way only.", self._disconnect, (how,)
             ),
             "silence": Operation(
-                "Neither hear nor say anything for a while; connections stay open.", self._silence, (duration,)
+                "Neither hear nor say anything for a while; connections stay open, what is sent is lost.",
+                self._silence,
+                (duration,),
             ),
-            "unplug": Operation("The cable is out: silence until it is plugged.", self._unplug),
+            "ignore": Operation(
+                "Never hear or say anything again on connections that are open now; new ones are served.", self._ignore
+            ),
+            "unplug": Operation(
+                "The cable is out: states are lost, TCP repeats the rest when it is back.",
+                self._unplug,
+                (Param("duration_s", Type.NUMBER, "for how long; until plug by default", low=0, high=MAX_WAIT_S),),
+            ),
             "plug": Operation("The cable is back.", self._plug),
             "refuse": Operation("Refuse new connections, as without FCI.", self._refuse),
             "listen": Operation("Accept connections again.", self._listen),
@@ -99,12 +126,16 @@ class HandBench:
         self._server.silence(args.number("duration_s"))
         return None
 
-    def _unplug(self, _args: Args) -> Result:
-        self._server.silence(MAX_WAIT_S)
+    def _ignore(self, _args: Args) -> Result:
+        self._server.ignore_all()
+        return None
+
+    def _unplug(self, args: Args) -> Result:
+        self._server.unplug(args.number("duration_s", math.inf))
         return None
 
     def _plug(self, _args: Args) -> Result:
-        self._server.silence(0.0)
+        self._server.plug()
         return None
 
     def _refuse(self, _args: Args) -> Result:
@@ -116,12 +147,18 @@ class HandBench:
         return None
 
     def _faults(self) -> dict[str, Operation]:
-        return {fault.value: Operation(DOCS[fault], self._arm(fault), (COUNT,)) for fault in Fault}
+        arms = {str(fault): Operation(row.doc, self._arm(fault), (*row.params, *WHEN)) for fault, row in ROWS.items()}
+        return {**arms, "clear_faults": Operation("Disarm all faults of answers and states.", self._clear)}
+
+    def _clear(self, _args: Args) -> Result:
+        self._server.faults.clear()
+        return {"armed": {}}
 
     def _arm(self, fault: Fault) -> Callable[[Args], Result]:
         def call(args: Args) -> Result:
-            self._server.faults.arm(fault, args.integer("count", 1))
-            return None
+            faults, now_s = self._server.faults, self._server.now_s()
+            faults.arm(fault, now_s, args)
+            return {"armed": faults.armed(now_s)}
 
         return call
 
@@ -154,16 +191,26 @@ class HandBench:
 
     def _state(self, _args: Args) -> Mapping[str, object]:
         server = self._server
+        scenario = {} if self.scenario_status is None else {"scenario": self.scenario_status()}
         return {
+            **scenario,
             "state": self._hand.state(server.now_s()),
             "connections": len(server.connections),
-            "faults": {
-                "armed": {str(k): v for k, v in server.faults.left.items() if v},
-                "struck": server.faults.struck,
-            },
+            "clients": [
+                {
+                    "connection": number,
+                    "peer": each.peer,
+                    "udp_port": self._hand.udp_ports.get(number),
+                    "states_sent": each.states_sent,
+                    "states_lost": each.states_lost,
+                }
+                for number, each in server.connections.items()
+            ],
+            "faults": {"armed": server.faults.armed(server.now_s()), "struck": server.faults.struck()},
         }
 
     def _log(self, args: Args) -> Mapping[str, object]:
+        self._hand.advance(self._server.now_s())
         history = self._hand.history
         events = history.since(args.integer("since"))[: max(args.integer("limit", DEFAULT_LOG_LIMIT), 0)]
         return {"events": [event.as_json() for event in events], "last_event": history.last_seq}
@@ -173,5 +220,7 @@ def _part(args: Args) -> GraspObject:
     return GraspObject(
         args.number("width_m"),
         args.number("stiffness_n_per_m", RIGID_N_PER_M),
-        hold_force_n=args.number("hold_force_n", 0.0),
+        args.flag("internal"),
+        args.number("hold_force_n", 0.0),
+        args.number("slip_after_s", 0.2),
     )

@@ -26,7 +26,11 @@ class HandOptions:
         0.002, "how far the fingers open after a grasp outside its band [U] panda-py#50", low=0, high=0.05
     )
     # --- start
+    protocol_version: int = option(3, "version it speaks; a client of another one is refused [S]", low=0, high=65535)
     homed: bool = option(False, "homed at the start; a hand is not after power-up [U] franka_ros#276")
+    uptime_s: float = option(
+        0.0, "message ids begin with these seconds since the start; after 4294967 they begin anew", low=0, high=5e6
+    )
     temperature_c: int = option(30, "temperature that is told", low=0, high=200)
     # --- timing
     command_latency_s: float = option(
@@ -37,21 +41,39 @@ class HandOptions:
         0.0, "datagrams per second; 0: the real pattern, 10 Hz and 5 Hz between [U] franky#35, [M]", low=0, high=1000
     )
     # --- odd behaviours
+    drive_after_loss: bool = option(True, "after the object is lost the fingers go on closing [?]; or stay")
     stuck_move_s: float = option(
-        120.0, "a move against an object is answered after this time, unsuccessful [U] franka_ros#281", low=0, high=3600
+        120.0,
+        "a move against an object is answered after this time, if it stays there [U] franka_ros#281",
+        low=0,
+        high=3600,
+    )
+    stuck_move_status: Literal["unsuccessful", "fail"] = option(
+        "unsuccessful", "the answer then [?]: it ran and did not arrive, which is what unsuccessful means [S]"
+    )
+    needs_homing: bool = option(
+        True, "a move or a grasp fails before homing [?]; false: it is carried out, though max_width is 0"
     )
     busy: Literal["abort", "ignore"] = option(
         "abort",
         "a motion while one is pending: the old one is aborted [U] franka_ros#238; or the new one does nothing, and "
         "fails when the old has ended [U] fairo#1398",
     )
-    second_grasp: Literal["fail", "grasp"] = option(
-        "fail", "a grasp while grasping: fails after the latency [U] libfranka#93; or is carried out"
+    second_grasp: Literal["fail", "unsuccessful", "grasp"] = option(
+        "fail",
+        "a grasp while grasping: fails after the latency [U] libfranka#93; is unsuccessful and changes nothing [U] "
+        "libfranka#108; or is carried out",
     )
     reopen_needs_stop: bool = option(False, "a move while grasping does nothing, and fails [U] gello_software#4")
     stop_ignored: float = option(
         0.0,
         "chance that a stop is ignored: answered only when the motion has ended [U] libfranka#52, #111",
+        low=0,
+        high=1,
+    )
+    stop_failed: float = option(
+        0.0,
+        "chance that a stop fails: answered so at once, without effect [?]; that it fails [U] libfranka#111",
         low=0,
         high=1,
     )

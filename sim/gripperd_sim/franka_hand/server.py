@@ -11,18 +11,19 @@ import contextlib
 import errno
 import math
 import socket
-import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
-from typing import Protocol
 
 from gripperd_sim.franka_hand import wire
-from gripperd_sim.franka_hand.faults import Fault, Faults
-from gripperd_sim.franka_hand.hand import Answer, FrankaHand
+from gripperd_sim.franka_hand.connection import Connection
+from gripperd_sim.franka_hand.faults import Faults, Sending
+from gripperd_sim.franka_hand.hand import FrankaHand
+from gripperd_sim.franka_hand.motion import Answer
 from gripperd_sim.history import Kind
+from gripperd_sim.port_owner import port_owner
 
-BYTE_GAP_S = 0.003
-"""Between the single bytes of an answer that is split [s]."""
+MAX_PORT = 65_535
 SETTLE_S = 1e-6
 """A timer that fires this much early counts as due [s]."""
 
@@ -34,11 +35,11 @@ class ServerError(OSError):
 class HandServer:
     """One hand on one address."""
 
-    def __init__(self, hand: FrankaHand, address: str, port: int = wire.TCP_PORT) -> None:
+    def __init__(self, hand: FrankaHand, address: str, port: int = wire.TCP_PORT, seed: int = 0) -> None:
         self.hand = hand
         self.address = address
         self.port = port
-        self.faults = Faults()
+        self.faults = Faults(hand.history, seed)
         self.connections: dict[int, Connection] = {}
         self._numbers = count(1)
         self._server: asyncio.Server | None = None
@@ -48,6 +49,10 @@ class HandServer:
         self._refusing = False
         self._states: socket.socket | None = None
         self._silent_until_s = -math.inf
+        self._unplugged = False
+        self._plug_alarm: asyncio.TimerHandle | None = None
+        self.before_request: Callable[[float], None] | None = None
+        """Called with the time before the hand hears a message; for scenarios."""
         self._alarm: asyncio.TimerHandle | None = None
         self._schedule = _schedule(hand.options.state_rate_hz)
         self._next_state_s = math.inf
@@ -74,12 +79,7 @@ class HandServer:
     def _take_listener(self) -> socket.socket:
         """The reserved port, listening. Raises ServerError when another program listens there by now."""
         reserved, self._reserved = self._reserved or reserve(self.address, self.port), None
-        try:
-            reserved.listen()
-        except OSError as error:
-            reserved.close()
-            raise ServerError(explain(self.address, self.port, error)) from error
-        return reserved
+        return listening(reserved)
 
     def listen(self) -> None:
         """Accept connections again. Raises ServerError."""
@@ -112,8 +112,10 @@ class HandServer:
         if self._reserved is not None:
             self._reserved.close()
             self._reserved = None
-        self.reset_all()
+        self.reset_all("reset: end of the simulator")
         self._plan()
+        if self._plug_alarm is not None:
+            self._plug_alarm.cancel()
         if self._states is not None:
             self._states.close()
             self._states = None
@@ -123,7 +125,7 @@ class HandServer:
         """Without power there are no connections and nobody listens."""
         if not self.hand.powered:
             self._stop_accepting()
-            self.reset_all()
+            self.reset_all("reset: no power")
         elif self._server is None and not self._refusing:
             try:
                 self.listen()
@@ -136,54 +138,77 @@ class HandServer:
         return asyncio.get_running_loop().time()
 
     def silence(self, duration_s: float) -> None:
-        """Neither hear nor say anything for so long [s]: the cable is out, or the hand hangs."""
+        """Neither hear nor say anything for so long [s]: the hand hangs. What is sent to it meanwhile is lost."""
         self._silent_until_s = self.now_s() + duration_s
         self._plan()
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is heard or said now."""
+        """Whether the hand hangs now."""
         return self.now_s() < self._silent_until_s
 
-    def reset_all(self) -> None:
+    def unplug(self, duration_s: float = math.inf) -> None:
+        """The cable is out [s]. TCP repeats what was sent meanwhile when it is back; states are lost."""
+        self._unplugged = True
+        for connection in self.connections.values():
+            connection.hold()
+        if self._plug_alarm is not None:
+            self._plug_alarm.cancel()
+        finite = math.isfinite(duration_s)
+        self._plug_alarm = asyncio.get_running_loop().call_later(duration_s, self.plug) if finite else None
+
+    def plug(self) -> None:
+        """The cable is back."""
+        self._unplugged = False
+        if self._plug_alarm is not None:
+            self._plug_alarm.cancel()
+            self._plug_alarm = None
+        for connection in list(self.connections.values()):
+            connection.release()
+
+    def ignore_all(self) -> None:
+        """Never hear or say anything again on the connections that are open now; new ones are served."""
+        for connection in self.connections.values():
+            connection.ignore()
+
+    def reset_all(self, how: str = "reset") -> None:
         """End all connections with RST."""
         for connection in list(self.connections.values()):
-            connection.reset()
+            connection.reset(how)
 
     # --- what comes
 
     def opened(self, connection: Connection) -> int:
         """A client connected; its number."""
+        self.hand.advance(self.now_s())
         number = next(self._numbers)
         self.connections[number] = connection
+        self._note_connection(number, "opened", connection.peer)
+        if self._unplugged:
+            connection.hold()
         return number
 
-    def closed(self, number: int) -> None:
+    def _note_connection(self, number: int, change: str, peer: str) -> None:
+        self.hand.history.add(self.now_s(), Kind.CONNECTION, connection=number, change=change, peer=peer)
+
+    def closed(self, number: int, how: str) -> None:
         """A client is gone."""
-        if self.connections.pop(number, None) is not None:
+        connection = self.connections.pop(number, None)
+        if connection is not None:
+            self.hand.advance(self.now_s())
+            self._note_connection(number, how, connection.peer)
             self.hand.closed(number, self.now_s())
             self.pump()
 
     def heard(self, connection: Connection, request: wire.Request) -> None:
         """A message came."""
-        if self.silent or not self.hand.powered:
+        if self.before_request is not None:
+            self.before_request(self.now_s())
+        if self.silent or connection.ignored:
+            self._note_silence("not heard", connection.number, request.data)
             return
-        if request.command == wire.CONNECT:
-            self._connect(connection, request)
-        else:
-            self.hand.request(connection.number, request, self.now_s())
+        self.hand.receive(connection.number, request, self.now_s())
         self.pump()
-
-    def _connect(self, connection: Connection, request: wire.Request) -> None:
-        version, udp_port = (int(value) for value in request.values) if request.values else (0, 0)
-        fits = version == wire.VERSION
-        now_s = self.now_s()
-        self.hand.history.add(
-            now_s, Kind.REQUEST, connection=connection.number, command="connect", number=request.number,
-            values=(version, udp_port), hex=request.data.hex(),
-        )  # fmt: skip
-        connection.write(wire.connect_answer(request.number, 0 if fits else wire.VERSION_MISMATCH))
-        connection.udp_port = udp_port if fits else 0
 
     # --- what goes
 
@@ -191,8 +216,7 @@ class HandServer:
         """Let time pass up to now, send what is to be sent, and wait for the next thing."""
         now_s = self.now_s() + SETTLE_S
         self.hand.advance(now_s)
-        answers, self.hand.answers = self.hand.answers, []
-        for each in answers:
+        for each in self.hand.take_answers():
             self._send(each)
         if self._next_state_s <= now_s:
             self._send_states()
@@ -215,113 +239,45 @@ class HandServer:
 
     def _send(self, answer: Answer) -> None:
         connection = self.connections.get(answer.connection)
-        if connection is None or self.silent or self.faults.strikes(Fault.LOSE_ANSWERS):
+        if connection is None or self.silent or connection.ignored:
+            reason = "connection is gone" if connection is None else "not sent"
+            self._note_silence(reason, answer.connection, answer.data)
             return
-        data = answer.data
-        if self.faults.strikes(Fault.UNKNOWN_STATUS):
-            data = data[:-2] + struct.pack("<H", 9)
-        if self.faults.strikes(Fault.WRONG_SIZE):
-            data = data[:6] + struct.pack("<I", 5) + data[10:]
-        if not self.faults.strikes(Fault.SPLIT_ANSWERS):
-            connection.write(data)
-            return
-        loop = asyncio.get_running_loop()
-        for n in range(len(data)):
-            loop.call_later(n * BYTE_GAP_S, connection.write, data[n : n + 1])
+        sending = self.faults.answer(answer, self.now_s())
+        if sending is not None:
+            connection.send(sending.pieces, sending.delay_s, sending.gap_s)
+
+    def _note_silence(self, reason: str, connection: int, data: bytes) -> None:
+        now_s = self.now_s()
+        self.hand.advance(now_s)
+        self.hand.history.add(now_s, Kind.SILENCE, reason=reason, connection=connection, hex=data.hex())
 
     def _send_states(self) -> None:
-        if self.silent or not self.hand.powered or not self.connections:
-            return
-        if self.faults.strikes(Fault.LOSE_STATES):
+        listeners = [each for number, each in self.connections.items() if self.hand.udp_ports.get(number)]
+        if self.silent or not self.hand.powered or not listeners:
             return
         now_s = self.now_s()
         data = self.hand.datagram(now_s)
-        if self.faults.strikes(Fault.OLD_STATES):
-            (number,) = struct.unpack_from("<I", data)
-            data = self.hand.datagram(now_s, max(0, number - 5000))
-        if self.faults.strikes(Fault.SHORT_STATES):
-            data = data[:-1]
-        for data_again in (data, data) if self.faults.strikes(Fault.DOUBLE_STATES) else (data,):
-            for connection in self.connections.values():
-                self._send_state(connection, data_again)
+        for connection in listeners:
+            if self._unplugged or connection.ignored:
+                connection.states_lost += 1
+                continue
+            for sending in self.faults.state(data, connection.number, now_s):
+                self._send_state(connection, sending)
 
-    def _send_state(self, connection: Connection, data: bytes) -> None:
-        if not connection.udp_port or self._states is None:
+    def _send_state(self, connection: Connection, sending: Sending) -> None:
+        if sending.delay_s > 0:
+            later = replace(sending, delay_s=0.0)
+            asyncio.get_running_loop().call_later(sending.delay_s, self._send_state, connection, later)
+            return
+        udp_port = self.hand.udp_ports.get(connection.number, 0)
+        if not udp_port or self._states is None:
             return
         try:
-            self._states.sendto(data, (connection.peer, connection.udp_port))
+            self._states.sendto(b"".join(sending.pieces), (connection.peer, udp_port))
+            connection.states_sent += 1
         except OSError:
             connection.states_lost += 1  # as on any network; the next one comes
-
-
-class Host(Protocol):
-    """What a connection needs of its server."""
-
-    def opened(self, connection: Connection) -> int:
-        """A client connected; its number."""
-
-    def closed(self, number: int) -> None:
-        """A client is gone."""
-
-    def heard(self, connection: Connection, request: wire.Request) -> None:
-        """A message came."""
-
-
-class Connection(asyncio.Protocol):
-    """One client."""
-
-    def __init__(self, server: Host, stream: wire.Stream) -> None:
-        self.number = 0
-        self.peer = ""
-        self.udp_port = 0
-        self.states_lost = 0
-        self._server = server
-        self._stream = stream
-        self._transport: asyncio.Transport | None = None
-        self._half_closed = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """asyncio."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self.peer = transport.get_extra_info("peername")[0]
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.number = self._server.opened(self)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """asyncio."""
-        self._server.closed(self.number)
-
-    def data_received(self, data: bytes) -> None:
-        """asyncio."""
-        try:
-            for request in self._stream.feed(data):
-                self._server.heard(self, request)
-        except wire.BrokenStreamError:
-            self.reset()
-
-    def write(self, data: bytes) -> None:
-        """Send, if it is still there and was not closed one way."""
-        if self._transport is not None and not self._transport.is_closing() and not self._half_closed:
-            self._transport.write(data)
-
-    def reset(self) -> None:
-        """End with RST."""
-        if self._transport is not None:
-            linger = struct.pack("ii", 1, 0)
-            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            self._transport.abort()
-
-    def finish(self) -> None:
-        """End in an orderly way, with FIN."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def half_close(self) -> None:
-        """Send nothing any more over TCP; states go on."""
-        if self._transport is not None and self._transport.can_write_eof():
-            self._half_closed = True
-            self._transport.write_eof()
 
 
 def _schedule(rate_hz: float) -> Iterator[float]:
@@ -332,6 +288,8 @@ def _schedule(rate_hz: float) -> Iterator[float]:
 
 def reserve(address: str, port: int) -> socket.socket:
     """A TCP socket that holds the port and does not listen yet. Raises ServerError."""
+    if not 0 <= port <= MAX_PORT:
+        raise ServerError(f"port {port}: give 0 (any free one) to {MAX_PORT}")
     found = socket.socket()
     try:
         found.setblocking(False)
@@ -343,10 +301,25 @@ def reserve(address: str, port: int) -> socket.socket:
     return found
 
 
+def listening(reserved: socket.socket) -> socket.socket:
+    """That socket, listening. Raises ServerError, and closes it, when another program listens there by now."""
+    address, port = reserved.getsockname()
+    try:
+        reserved.listen()
+    except OSError as error:
+        reserved.close()
+        raise ServerError(explain(address, port, error)) from error
+    return reserved
+
+
 def explain(address: str, port: int, error: OSError) -> str:
     """Why an address cannot be served."""
     if error.errno == errno.EADDRINUSE:
-        return f"{address}:{port} is in use: end the other simulator, or give another --address, such as 127.0.0.3"
+        owner = port_owner(address, port)
+        by = f" by {owner}" if owner else ""
+        return f"{address}:{port} is in use{by}: end the other simulator, or give another --address, such as 127.0.0.3"
+    if isinstance(error, socket.gaierror):
+        return f"{address} is no IPv4 address: give one of this machine, such as 127.0.0.2"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{address} is no address of this machine: give one that is, such as 127.0.0.2"
     return f"{address}:{port}: {error.strerror or error}"

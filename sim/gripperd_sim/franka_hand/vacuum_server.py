@@ -8,7 +8,8 @@ import socket
 from itertools import count
 
 from gripperd_sim.franka_hand import vacuum, wire
-from gripperd_sim.franka_hand.server import Connection, ServerError, explain
+from gripperd_sim.franka_hand.connection import Connection
+from gripperd_sim.franka_hand.server import listening, reserve
 from gripperd_sim.franka_hand.vacuum import VacuumGripper
 from gripperd_sim.history import Kind
 
@@ -24,6 +25,7 @@ class VacuumServer:
         self.port = port
         self.connections: dict[int, Connection] = {}
         self._numbers = count(1)
+        self._udp_ports: dict[int, int] = {}
         self._server: asyncio.Server | None = None
         self._states: socket.socket | None = None
         self._alarm: asyncio.TimerHandle | None = None
@@ -32,11 +34,9 @@ class VacuumServer:
     async def start(self) -> None:
         """Listen. Raises ServerError."""
         loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(self._connection, self.address, self.port, reuse_address=True)
-        except OSError as error:
-            raise ServerError(explain(self.address, self.port, error)) from error
-        self.port = self._server.sockets[0].getsockname()[1]
+        listener = listening(reserve(self.address, self.port))
+        self._server = await loop.create_server(self._connection, sock=listener)
+        self.port = listener.getsockname()[1]
         self._states = socket.socket(type=socket.SOCK_DGRAM)
         self._states.setblocking(False)
         self._states.bind((self.address, 0))
@@ -65,9 +65,10 @@ class VacuumServer:
         self.connections[number] = connection
         return number
 
-    def closed(self, number: int) -> None:
+    def closed(self, number: int, how: str) -> None:
         """A client is gone."""
         self.connections.pop(number, None)
+        self._udp_ports.pop(number, None)
 
     def heard(self, connection: Connection, request: wire.Request) -> None:
         """A message came."""
@@ -79,9 +80,12 @@ class VacuumServer:
             fits = version == vacuum.VERSION
             told = wire.connect_answer(request.number, 0 if fits else wire.VERSION_MISMATCH, vacuum.VERSION)
             connection.write(told)
-            connection.udp_port = udp_port if fits else 0
+            self._udp_ports[connection.number] = udp_port if fits else 0
             number, values = connection.number, (version, udp_port)
-            self.gripper.history.add(now_s, Kind.REQUEST, connection=number, command="connect", values=values)
+            self.gripper.history.add(
+                now_s, Kind.REQUEST, connection=number, command="connect", number=request.number, values=values,
+                hex=request.data.hex(),
+            )  # fmt: skip
         self.pump()
 
     def pump(self) -> None:
@@ -95,10 +99,11 @@ class VacuumServer:
                 self.connections[number].write(data)
         if self._next_state_s <= now_s:
             data = self.gripper.datagram(now_s)
-            for connection in self.connections.values():
-                if connection.udp_port and self._states is not None:
+            for number, connection in self.connections.items():
+                udp_port = self._udp_ports.get(number, 0)
+                if udp_port and self._states is not None:
                     with contextlib.suppress(OSError):  # lost, as on any network
-                        self._states.sendto(data, (connection.peer, connection.udp_port))
+                        self._states.sendto(data, (connection.peer, udp_port))
             self._next_state_s = max(self._next_state_s + 1.0 / vacuum.STATE_RATE_HZ, now_s)
         if self._alarm is not None:
             self._alarm.cancel()

@@ -20,6 +20,7 @@ VERSION_MISMATCH = 1
 """Status of Connect."""
 
 HEADER_BYTES = 10
+STATE_BYTES = 23
 PAYLOADS = {CONNECT: "<HH", HOMING: "<", GRASP: "<5d", MOVE: "<2d", STOP: "<"}
 """Command -> layout. Grasp: width, epsilon_inner, epsilon_outer, speed, force [S]."""
 MAX_BYTES = 4096

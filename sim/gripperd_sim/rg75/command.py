@@ -8,11 +8,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import IO
 
 from gripperd_sim import scenario_files
 from gripperd_sim.control_server import ControlServer
+from gripperd_sim.event_log import log_file, run_until, write_event
 from gripperd_sim.history import Event
 from gripperd_sim.jaw import GraspObject, Jaw
 from gripperd_sim.line import Line
@@ -32,9 +32,6 @@ from gripperd_sim.rg75.options import Rg75Options
 from gripperd_sim.rg75.registers import BAUDRATES, DEFAULT_UNIT
 from gripperd_sim.scenario import ScenarioPlay
 from gripperd_sim.scenario_driver import ScenarioDriver
-
-LOG_TICK_S = 0.05
-"""How often devices are brought up to date for the log when nobody asks them [s]."""
 
 EXAMPLE = """example:
   gripperd-sim rg75 --link /tmp/gripper --object-width-m 0.03 --control /tmp/gripper.sock &
@@ -85,7 +82,7 @@ def run(args: argparse.Namespace, say: Say) -> None:
         return
     if args.link is None:
         raise ValueError("--link PATH is needed, for example --link /tmp/gripper")
-    with _log_file(args.log) as log:
+    with log_file(args.log) as log:
         asyncio.run(_serve(args, log, say))
 
 
@@ -126,10 +123,7 @@ async def _serve(args: argparse.Namespace, log: IO[str] | None, say: Say) -> Non
             say(f"ready {args.link} -> {port.name}")
             if driver is not None:
                 driver.ready()
-            if log is None:
-                await end.wait()
-            else:
-                await _write_log(line, log, end)
+            await run_until(end, log, lambda: line.advance(time.monotonic()))
         finally:
             if control is not None:
                 await control.close()
@@ -157,24 +151,5 @@ def _complain(text: str) -> None:
     sys.stderr.flush()
 
 
-async def _write_log(line: Line[Rg75], log: IO[str], end: asyncio.Event) -> None:
-    while not end.is_set():
-        line.advance(time.monotonic())
-        log.flush()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOG_TICK_S):
-                await end.wait()
-    log.flush()
-
-
 def _log_event(log: IO[str], device: Rg75, event: Event) -> None:
-    log.write(json.dumps({"device": device.unit, **event.as_json()}) + "\n")
-
-
-@contextlib.contextmanager
-def _log_file(name: str | None) -> Iterator[IO[str] | None]:
-    if name is None or name == "-":
-        yield sys.stdout if name else None
-        return
-    with Path(name).open("a", encoding="utf-8") as file:
-        yield file
+    write_event(log, device.unit, event)
