@@ -24,7 +24,9 @@ from gripperd.clock import Clock, thread_cpu_s
 log = structlog.get_logger("gripperd.loop")
 
 MARK_PERIOD_S = 0.01
-"""Between two marks, and between two looks of the thread [s]: half a stall, so that none is missed."""
+"""Between two marks [s]: half a stall, so that none is missed."""
+LOOK_LATER_S = 0.001
+"""The thread looks this much after a mark would be too old [s], so that it surely is."""
 LOG_PERIOD_S = 10.0
 """At most one stall in this time is logged [s]; the others are counted, and their number stands in the next line."""
 FRAMES_TOLD = 4
@@ -66,6 +68,8 @@ class LoopWatch:
         self._clock = clock
         self._limit_s = limit_s
         self._mark_s = clock.monotonic()
+        self._cpu_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._seen: tuple[float, Sequence[Call]] | None = None
         self._over = threading.Event()
         self._next_log_s = float("-inf")
@@ -73,31 +77,43 @@ class LoopWatch:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        self._mark_s = self._clock.monotonic()
+        loop = asyncio.get_running_loop()
+        self._mark_s, self._cpu_s = self._clock.monotonic(), thread_cpu_s()
         thread = threading.Thread(
             target=self._look, args=(threading.get_ident(),), name="gripperd loop watch", daemon=True
         )
         thread.start()
+        # Not a task that sleeps: it comes a hundred times a second.
+        self._timer = loop.call_later(MARK_PERIOD_S, self._mark)
         try:
-            while True:
-                cpu_s = thread_cpu_s()
-                await asyncio.sleep(MARK_PERIOD_S)
-                now_s = self._clock.monotonic()
-                stall_s = now_s - self._mark_s - MARK_PERIOD_S
-                if stall_s > self._limit_s:
-                    self._tell(now_s, stall_s, thread_cpu_s() - cpu_s)
-                self._mark_s = now_s
+            await loop.create_future()
         finally:
+            if self._timer is not None:
+                self._timer.cancel()
             self._over.set()
-            thread.join()  # it looks every few milliseconds
+            thread.join()  # it looks again within a few hundredths of a second
+
+    def _mark(self) -> None:
+        """The loop's turn."""
+        now_s, cpu_s = self._clock.monotonic(), thread_cpu_s()
+        stall_s = now_s - self._mark_s - MARK_PERIOD_S
+        if stall_s > self._limit_s:
+            self._tell(now_s, stall_s, cpu_s - self._cpu_s)
+        self._mark_s, self._cpu_s = now_s, cpu_s
+        self._timer = asyncio.get_running_loop().call_later(MARK_PERIOD_S, self._mark)
 
     def _look(self, loop_thread: int) -> None:
-        """In the thread: remember what the loop's thread does, once for each mark that is too old."""
-        while not self._over.wait(MARK_PERIOD_S):
+        """In the thread: remember what the loop's thread does, once for each mark that is too old.
+
+        It looks when the mark that it knows would be too old, so it sees a stall as soon as it is one.
+        """
+        wait_s = MARK_PERIOD_S
+        while not self._over.wait(wait_s):
             mark_s = self._mark_s
-            stalls = self._clock.monotonic() - mark_s - MARK_PERIOD_S > self._limit_s
-            if stalls and (self._seen is None or self._seen[0] != mark_s):
+            left_s = mark_s + MARK_PERIOD_S + self._limit_s - self._clock.monotonic()
+            if left_s < 0 and (self._seen is None or self._seen[0] != mark_s):
                 self._seen = mark_s, _calls(sys._current_frames().get(loop_thread))
+            wait_s = left_s + LOOK_LATER_S if left_s > 0 else MARK_PERIOD_S
 
     def _tell(self, now_s: float, stall_s: float, cpu_s: float) -> None:
         counters, seen = self.counters, self._seen
