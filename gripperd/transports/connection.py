@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
@@ -145,7 +146,7 @@ class Connection(asyncio.Protocol):
         """It is gone: its stops are carried out, its subscriptions end; what it commanded goes on, or is stopped."""
         self._read_rest()
         self._transport = None
-        self._raise_stops()
+        self._raise_stops(most=None)
         self._session.leave()
         self._leave()
 
@@ -199,9 +200,9 @@ class Connection(asyncio.Protocol):
             while data := os.read(self._transport.get_extra_info("socket").fileno(), MAX_LINE_BYTES):
                 self._lines.feed(data)
 
-    def _raise_stops(self) -> None:
+    def _raise_stops(self, most: int | None = LINES_PER_TURN) -> None:
         """Carry out the stops that wait behind other lines. From then on these are fenced."""
-        for follows, line in self._lines.overtaking(STOP_METHOD.encode(), _is_stop):
+        for follows, line in itertools.islice(self._lines.overtaking(STOP_METHOD.encode(), _is_stop), most):
             self._server.counters["lines"] += 1
             call = parse_line(line)
             if self._carry_out(call):

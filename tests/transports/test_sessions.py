@@ -262,13 +262,14 @@ async def test_a_stop_that_has_arrived_is_carried_out_although_its_client_is_gon
         await until(lambda: STOP_FRAME in words(b, before))
 
 
-async def test_a_flood_of_one_client_costs_another_ones_stop_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["gripper.info", "gripper.stop"])
+async def test_a_flood_of_one_client_costs_another_ones_stop_nothing(tmp_path: Path, method: str) -> None:
     """The loop turns every 32 lines, so the other's stop is seen; as many lines are left then."""
     async with bench(tmp_path) as b:
         peer, flood = await b.peer(), await b.peer()
         await slow_move(b, peer)
         for n in range(3000):
-            flood.request("gripper.info", n)
+            flood.request(method, n)
         await asyncio.sleep(0)
         lines = b.daemon.socket.counters["lines"]
         assert (await peer.ask("gripper.stop"))["ok"]
