@@ -43,6 +43,9 @@ EXIT_LIMIT_S = 0.5
 """Longest wait for the broker at the daemon's end [s], once for "offline" and once for the disconnect."""
 FIRST_PAUSE_S = 0.25
 """Pause before the first reconnect [s]; it doubles up to `reconnect_max_s`."""
+EARLY = 0.2
+"""A state may be published this part of a period early: rounds jitter, and the mean rate is kept all the same. Without
+it every second state would wait for a timer of its own."""
 NO_DELAY = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 """Without it Nagle and delayed acknowledgements hold small messages back for some 40 ms."""
 DO_NOT_SEND_RETAINED = 2
@@ -197,13 +200,13 @@ class MqttPublisher:
             if self._info_due:
                 self._info_due = False
                 await self._publish_info(client)
-            if self._state is not None and now_s >= due_s:
+            if self._state is not None and now_s >= due_s - EARLY * period_s:
                 state, self._state = self._state, None
                 due_s = max(due_s + period_s, now_s)
                 await client.publish(f"{self._base}/state", state.to_json(), qos=0, properties=self._expiry())
                 self._counters["states_published"] += 1
             _leave_if_cancelled()
-            await self._wait_for_news(due_s)
+            await self._wait_for_news(due_s - EARLY * period_s)
 
     async def _publish_kept(self, client: aiomqtt.Client) -> None:
         """Answers and outcomes; each is forgotten when the broker has it."""
