@@ -44,8 +44,8 @@ EXIT_LIMIT_S = 0.5
 FIRST_PAUSE_S = 0.25
 """Pause before the first reconnect [s]; it doubles up to `reconnect_max_s`."""
 EARLY = 0.2
-"""A state may be published this part of a period early: rounds jitter, and the mean rate is kept all the same. Without
-it every second state would wait for a timer of its own."""
+"""A state may be published this part of a period early, and being late by as much is made up for: rounds jitter, and
+the mean rate is kept all the same. Without it every second state would wait for a timer of its own."""
 NO_DELAY = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 """Without it Nagle and delayed acknowledgements hold small messages back for some 40 ms."""
 DO_NOT_SEND_RETAINED = 2
@@ -202,7 +202,7 @@ class MqttPublisher:
                 await self._publish_info(client)
             if self._state is not None and now_s >= due_s - EARLY * period_s:
                 state, self._state = self._state, None
-                due_s = max(due_s + period_s, now_s)
+                due_s = max(due_s, now_s - EARLY * period_s) + period_s
                 await client.publish(f"{self._base}/state", state.to_json(), qos=0, properties=self._expiry())
                 self._counters["states_published"] += 1
             _leave_if_cancelled()
