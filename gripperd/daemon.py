@@ -17,6 +17,7 @@ from dataclasses import asdict
 import structlog
 
 from gripperd import __version__
+from gripperd.activation import inherited_socket
 from gripperd.clock import Clock, SystemClock
 from gripperd.config import BusConfig, Config
 from gripperd.drivers.base import Wire
@@ -26,6 +27,7 @@ from gripperd.gripper import Gripper
 from gripperd.loop_watch import LoopWatch
 from gripperd.modbus.bus import Bus, BusLimits
 from gripperd.modbus.line import Line, SerialLine, SerialSettings
+from gripperd.notify import Notifier, Watchdog
 from gripperd.service import GripperService, Statistics
 from gripperd.store import Store
 from gripperd.transports.mqtt import MqttPublisher
@@ -45,9 +47,16 @@ def serial_line(config: BusConfig) -> Line:
 
 
 class Daemon:
-    """All parts of one daemon. make_line: tests put other wires in."""
+    """All parts of one daemon. make_line: tests put other wires in. notifier, inherited: of the service manager."""
 
-    def __init__(self, config: Config, clock: Clock | None = None, make_line: LineFactory = serial_line) -> None:
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock | None = None,
+        make_line: LineFactory = serial_line,
+        notifier: Notifier | None = None,
+        inherited: socket.socket | None = None,
+    ) -> None:
         self.config = config
         self.clock = clock or SystemClock()
         self.watch = LoopWatch(self.clock, config.daemon.stall_limit_s)
@@ -62,7 +71,11 @@ class Daemon:
         self.wires: Mapping[str, Wire] = {name: wire for name, wire in own.items() if wire is not None}
         host = socket.gethostname()
         self.service = GripperService(self.grippers, self.store, self.clock, host, self.statistics)
-        self.socket = UnixSocketServer(config.daemon, self.service, self.clock)
+        self.socket = UnixSocketServer(config.daemon, self.service, self.clock, inherited)
+        self.notifier = notifier or Notifier()
+        self.watchdog = Watchdog(
+            self.notifier, self.clock, lambda: {name: self.store.latest(name).seq for name in self.grippers}
+        )
         mqtt = config.mqtt
         self.publishers: Sequence[MqttPublisher] = (
             [MqttPublisher(mqtt, mqtt.host_id or host, name, self.service, self.clock) for name in self.grippers]
@@ -92,11 +105,15 @@ class Daemon:
                     tasks = [users.create_task(gripper.run()) for gripper in self.grippers.values()]
                     tasks += [users.create_task(publisher.run()) for publisher in self.publishers]
                     tasks.append(users.create_task(self.watch.run(), name="loop watch"))
-                    log.info(
-                        "ready", version=__version__, socket=self.config.daemon.socket, grippers=list(self.grippers)
-                    )
+                    tasks.append(users.create_task(self.watchdog.run(), name="watchdog"))
+                    path = self.config.daemon.socket
+                    if self.notifier.managed:
+                        await self.socket.answers()
+                    log.info("ready", version=__version__, socket=path, grippers=list(self.grippers))
+                    self.notifier.ready(f"{len(self.grippers)} grippers on {path}")
                     await stop.wait()
                     log.info("stopping")
+                    self.notifier.stopping()
                     await self._stop_at_exit()
                     for task in tasks:
                         task.cancel()
@@ -131,4 +148,4 @@ async def run_until_signalled(config: Config) -> None:
     with contextlib.ExitStack() as clean_up:
         for number in (signal.SIGTERM, signal.SIGINT):
             clean_up.callback(loop.remove_signal_handler, number)
-        await Daemon(config).run(stop)
+        await Daemon(config, notifier=Notifier.from_environment(), inherited=inherited_socket()).run(stop)

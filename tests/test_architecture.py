@@ -44,8 +44,8 @@ LAYERS = (
     ("gripperd.drivers",),
     ("gripperd.store", "gripperd.gripper"),
     ("gripperd.roster", "gripperd.session", "gripperd.service", "gripperd.config"),
-    ("gripperd.transports", "gripperd.logs", "gripperd.loop_watch"),
-    ("gripperd.daemon",),
+    ("gripperd.transports", "gripperd.logs", "gripperd.loop_watch", "gripperd.notify", "gripperd.activation"),
+    ("gripperd.daemon", "gripperd.scan"),
     ("gripperd.cli", "gripperd.__main__"),
 )
 """From the bottom up. A module imports its own layer and those below, never one above."""
