@@ -51,6 +51,10 @@ class Notifier:
         """Everything answers."""
         self._send(f"READY=1\nSTATUS={status}")
 
+    def reloading(self, monotonic_s: float) -> None:
+        """The configuration is read again; `ready` follows. monotonic_s: now [s], by which systemd orders these."""
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={round(monotonic_s * 1e6)}\nSTATUS=reading the configuration again")
+
     def alive(self) -> None:
         """Feed the watchdog."""
         self._send("WATCHDOG=1")

@@ -57,10 +57,7 @@ class UnixSocketServer:
 
     async def start(self) -> None:
         """Listen. Raises SocketError."""
-        try:
-            self._rule = await asyncio.to_thread(access_rule, self._config.command_users, self._config.command_groups)
-        except AccessError as error:
-            raise SocketError(str(error)) from None
+        (await self.new_rule(self._config))()
         listener = self._inherited or await asyncio.to_thread(_bind, self._config)
         self._end_listening = self.service.subscribe(None, tuple(Event), self.fan_out.listen)
         loop = asyncio.get_running_loop()
@@ -70,19 +67,30 @@ class UnixSocketServer:
         """Ask a question over the socket, as a client does. Raises SocketError if there is no answer."""
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):
-                reader, writer = await asyncio.open_unix_connection(self._path())
+                reader, writer = await asyncio.open_unix_connection(self.path)
                 writer.write(b'{"jsonrpc":"2.0","id":1,"method":"daemon.info"}\n')
                 answer = await reader.readline()
                 writer.close()
                 await writer.wait_closed()
         except (OSError, TimeoutError) as error:
-            raise SocketError(f"socket {self._config.socket} does not answer: {error or 'no word'}") from error
+            raise SocketError(f"socket {self.path} does not answer: {str(error) or 'no word'}") from error
         if b'"result"' not in answer:
-            raise SocketError(f"socket {self._config.socket} answers {answer.decode(errors='replace')!r}")
+            raise SocketError(f"socket {self.path} answers {answer.decode(errors='replace')!r}")
 
-    def _path(self) -> str:
+    async def new_rule(self, config: DaemonConfig) -> Callable[[], None]:
+        """Look up who may command by a new configuration. Call what is returned, and it holds for clients that come
+        from then on. Raises SocketError.
+        """
+        try:
+            rule = await asyncio.to_thread(access_rule, config.command_users, config.command_groups)
+        except AccessError as error:
+            raise SocketError(str(error)) from None
+        return lambda: setattr(self, "_rule", rule)
+
+    @property
+    def path(self) -> str:
         """Where clients find it: an inherited socket has the path that the manager gave it."""
-        return self._inherited.getsockname() if self._inherited is not None else self._config.socket
+        return str(self._inherited.getsockname()) if self._inherited is not None else self._config.socket
 
     async def close(self) -> None:
         """Stop listening, end all connections, remove the socket."""

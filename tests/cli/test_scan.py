@@ -14,7 +14,7 @@ from pymodbus.framer.rtu import FramerRTU
 
 from gripperd.config import parse_config
 from gripperd.drivers.registry import driver_specs
-from gripperd.scan import Found, Kind, configuration, identify, scan_port
+from gripperd.host.scan import Found, Kind, configuration, identify, scan_port
 from gripperd_sim.control import AsyncControlClient
 from gripperd_sim.rg75 import Rg75
 from tests.e2e.processes import simulator
@@ -71,7 +71,7 @@ def test_units_are_found_by_reads_alone_and_the_first_rate_that_answers_is_the_l
     assert all("9600" not in each for each in told)
     text = configuration(found)
     assert "# unit = 9" in text
-    assert "11" not in text, "what gripperd cannot drive is not offered"
+    assert "unit = 11" not in text, "what gripperd cannot drive is not offered"
 
 
 def test_silence_ends_at_every_rate_and_a_device_that_knows_function_04_only_is_found() -> None:

@@ -55,7 +55,7 @@ async def test_ready_alive_and_stopping_in_this_order(tmp_path: Path, manager: t
     await task
     lines = told.read()
     assert lines.count("READY=1") == 1
-    assert "STATUS=1 grippers on " + str(bench.path) in lines
+    assert "STATUS=1 gripper on " + str(bench.path) in lines
     assert lines.index("READY=1") < lines.index("STOPPING=1")
     assert lines[-2:] == ["STOPPING=1", "STATUS=stopping"] or "WATCHDOG=1" in lines[-2:]
 
