@@ -85,6 +85,8 @@ def bundle(target: Path, scratch: Path) -> None:
     [wheel] = scratch.glob("gripperd-*.whl")
     run(*pip, "install", "--no-index", *place, str(wheel))
     shutil.rmtree(target / "bin", ignore_errors=True)
+    for origin in target.glob("*.dist-info/direct_url.json"):  # a path of the machine that built it
+        origin.unlink()
 
 
 def lay_out(root: Path) -> None:
