@@ -71,7 +71,12 @@ def _mirror() -> list[str]:
 
 
 def run_in(
-    root: Path, *command: str, network: bool = False, folder: str = "/", check: bool = True, limit_s: float = CALL_LIMIT_S
+    root: Path,
+    *command: str,
+    network: bool = False,
+    folder: str = "/",
+    check: bool = True,
+    limit_s: float = CALL_LIMIT_S,
 ) -> subprocess.CompletedProcess[str]:
     """Run one command in the folder, without booting it. network: it may fetch packages, as this machine does."""
     options = [*(_package_access() if network else ["--private-network"]), f"--chdir={folder}"]
@@ -125,11 +130,7 @@ class Machine:
             )
         try:
             self._leader = self.wait_for(self._find_leader, "leader", BOOT_LIMIT_S)
-            self.wait_for(
-                lambda: self.run("systemctl", "is-system-running", check=False).stdout.strip() in ("running", "degraded"),
-                "boot",
-                BOOT_LIMIT_S,
-            )
+            self.wait_for(self._is_up, "boot", BOOT_LIMIT_S)
             yield self
         finally:
             self._off()
@@ -145,6 +146,10 @@ class Machine:
                 self._nspawn.wait()
         for group in self._groups:
             _remove_group(group)
+
+    def _is_up(self) -> bool:
+        told = self.run("systemctl", "is-system-running", check=False).stdout.strip()
+        return told in ("running", "degraded")
 
     def _find_leader(self) -> str | None:
         if self._nspawn.poll() is not None:

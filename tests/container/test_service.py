@@ -17,7 +17,7 @@ from tests.container.machine import Machine, make_root, run_in
 pytestmark = [pytest.mark.container, pytest.mark.timeout(600)]
 
 CHECKOUT = Path(__file__).parent.parent.parent
-SECRET = "correct-horse-battery-staple"  # noqa: S105
+SECRET = "correct-horse-battery-staple"
 CONFIG = """
 [daemon]
 log_level = "info"
@@ -44,16 +44,18 @@ with ControlClient("/run/sim/sim.sock") as sim:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("machine") / "root"
-    make_root(folder)
-    return folder
+def roots(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two of them, the same: one is booted, in the other the commands of the README run."""
+    folder = tmp_path_factory.mktemp("machine")
+    make_root(folder / "booted")
+    subprocess.run(["cp", "-a", str(folder / "booted"), str(folder / "plain")], check=True, timeout=120)
+    return folder / "booted", folder / "plain"
 
 
 @pytest.fixture(scope="module")
-def machine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def machine(roots: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Booted, with the package, a simulated gripper, a configuration, and the service running."""
-    output = tmp_path_factory.mktemp("package")
+    root, output = roots[0], tmp_path_factory.mktemp("package")
     built = subprocess.run(
         [sys.executable, "debian/build.py", "--output", str(output)],
         cwd=CHECKOUT,
@@ -71,7 +73,7 @@ def machine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ma
         simulator = "gripperd-sim rg75 --link /run/sim/tool0 --control /run/sim/sim.sock"
         service = ("--unit=sim", "--uid=gripperd", "--property=RuntimeDirectory=sim")
         made.run("systemd-run", *service, *simulator.split())
-        made.wait_for(lambda: (root / "proc").exists() and made.out("ls", "/run/sim").count("tool0"), "simulator")
+        made.wait_for(lambda: made.run("test", "-e", "/run/sim/tool0", check=False).returncode == 0, "simulator")
         made.write("/etc/gripperd/gripperd.toml", CONFIG.format(rate=50.0))
         made.write("/etc/gripperd/mqtt-password", SECRET)
         made.run("chmod", "600", "/etc/gripperd/mqtt-password")
@@ -79,8 +81,8 @@ def machine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ma
             "/etc/systemd/system/gripperd.service.d/test.conf",
             "[Service]\nLoadCredential=mqtt:/etc/gripperd/mqtt-password\nWatchdogSec=2\n",
         )
-        made.run("useradd", "--groups", "gripperd", "operator")
-        made.run("useradd", "stranger")
+        made.run("useradd", "--groups", "gripperd", "alice")
+        made.run("useradd", "bob")
         made.run("systemctl", "daemon-reload")
         made.run("systemctl", "enable", "--now", "gripperd.service")
         yield made
@@ -91,7 +93,7 @@ def show(machine: Machine, name: str, unit: str = "gripperd.service") -> str:
 
 
 def as_operator(machine: Machine, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    return machine.run("runuser", "-u", "operator", "--", "gripperctl", *command, check=check)
+    return machine.run("runuser", "-u", "alice", "--", "gripperctl", *command, check=check)
 
 
 def state(machine: Machine) -> dict[str, Any]:
@@ -134,7 +136,7 @@ def test_a_grip_over_the_socket_and_who_may(machine: Machine) -> None:
     sim(machine, "put_object", width_m=0.04)
     as_operator(machine, "grip", "--expect-width", "0.04")
     assert state(machine)["grasp_state"] == 2
-    refused = machine.run("runuser", "-u", "stranger", "--", "gripperctl", "state", check=False)
+    refused = machine.run("runuser", "-u", "bob", "--", "gripperctl", "state", check=False)
     assert refused.returncode == 4
     assert "ermission" in refused.stderr
 
@@ -167,7 +169,7 @@ def test_no_secret_is_told(machine: Machine) -> None:
 
 def test_a_hung_daemon_is_restarted_by_the_watchdog_and_adopts_the_grip(machine: Machine) -> None:
     before, commands = show(machine, "MainPID"), writes(machine)
-    machine.run("kill", "-STOP", before)
+    machine.run("systemctl", "kill", "--signal=STOP", "gripperd.service")
     restarted(machine, before)
     machine.wait_for(lambda: state(machine).get("grasp_state") == 2, "adopted grip")
     assert writes(machine) == commands
@@ -243,19 +245,21 @@ def test_udev_understands_the_rules(machine: Machine) -> None:
 
 def test_the_package_goes_and_leaves_the_configuration_unless_it_is_purged(machine: Machine) -> None:
     machine.run("dpkg", "--remove", "gripperd", limit_s=120)
-    assert show(machine, "LoadState") in ("not-found", "masked", "bad-setting", "error") or not (
-        machine.root / "usr/lib/systemd/system/gripperd.service"
-    ).exists()
+    assert (
+        show(machine, "LoadState") in ("not-found", "masked", "bad-setting", "error")
+        or not (machine.root / "usr/lib/systemd/system/gripperd.service").exists()
+    )
     assert not (machine.root / "usr/lib/gripperd").exists()
     assert (machine.root / "etc/gripperd/gripperd.toml").exists()
     machine.run("dpkg", "--purge", "gripperd", limit_s=120)
     assert not (machine.root / "etc/gripperd").exists()
 
 
-def test_the_two_commands_of_the_readme_do_all_the_set_up(root: Path) -> None:
+def test_the_two_commands_of_the_readme_do_all_the_set_up(roots: tuple[Path, Path]) -> None:
     """On a Debian with nothing but Python, in a checkout that nobody has touched. The tests are a part of all of them:
     the whole suite is what runs outside of here.
     """
+    root = roots[1]
     subprocess.run(
         ["git", "clone", "--quiet", "--no-hardlinks", str(CHECKOUT), str(root / "opt/checkout")],
         check=True,

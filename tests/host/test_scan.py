@@ -110,8 +110,8 @@ async def test_the_program_on_a_pty(tmp_path: Path) -> None:
         assert (code, out) == (1, "")
         assert "nobody answers" in err
         async with await AsyncControlClient.connect(tmp_path / "sim.sock") as sim:
-            history = await sim.call("history")
-            assert "write" not in {each["kind"] for each in history["events"]}
+            log = await sim.call("log")
+            assert "write" not in {each["kind"] for each in log["events"]}
     code, _, err = await _scan("--port", str(tmp_path / "none"), "--units", "9")
     assert code == 1
     assert "does not exist" in err
