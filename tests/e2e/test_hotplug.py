@@ -204,3 +204,29 @@ async def test_another_device_in_its_place_raises_the_epoch(folder: Path) -> Non
                 await soon(lambda epoch=epoch: _is(gripper, "activation_epoch", epoch), "epoch")  # type: ignore[misc]
             await soon(lambda: _is(gripper, "link", Link.DOWN), "loss")
         assert running.output().count("device_replaced") == 1
+
+
+async def test_a_fault_is_still_told_after_a_return_and_never_cleared_unasked(folder: Path) -> None:
+    """RECON 140: what is latched in the device outlives the loss of the line."""
+    async with (
+        simulator(folder) as _,
+        daemon(folder, write_config(folder)),
+        await Client.connect(folder / "g.sock") as client,
+        await AsyncControlClient.connect(folder / "sim.sock") as sim,
+    ):
+        gripper = client.gripper()
+        await soon(lambda: _is(gripper, "link", Link.UP), "link")
+        await (await gripper.activate()).outcome()
+        await sim.call("fault", bits=0x08)
+
+        async def faulty() -> bool:
+            state = await gripper.state()
+            return state.fault is not None and state.fault.code == 0x08
+
+        await soon(faulty, "fault")
+        writes = await _writes(sim)
+        await sim.call("unplug")
+        await soon(lambda: _is(gripper, "link", Link.DOWN), "loss")
+        await sim.call("plug")
+        await soon(faulty, "fault after the return")
+        assert await _writes(sim) == writes

@@ -124,15 +124,10 @@ def test_what_is_shipped_in_a_wheel_is_what_stands_in_the_checkout() -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="systemd-sysusers and systemd-tmpfiles need root for another root")
 def test_the_program_as_root_into_another_root(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
+    command = [sys.executable, "-m", "gripperd", "install", "--root", str(tmp_path)]
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-m", "gripperd", "install", "--root", str(tmp_path)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=30,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
         assert done.returncode == 0, done.stderr
-    assert "gripperd scan" in done.stdout
+        assert "gripperd scan" in done.stdout
     assert "gripperd:" in (tmp_path / "etc/passwd").read_text()
     assert (tmp_path / "etc/gripperd").stat().st_mode & 0o777 == 0o750
