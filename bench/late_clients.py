@@ -86,6 +86,10 @@ class CountingLine:
         """Port and settings."""
         return self._line.describe()
 
+    def slow_remedy(self) -> str:
+        """What the port says."""
+        return self._line.slow_remedy()
+
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Open it."""
         await self._line.open(received, lost)
@@ -115,6 +119,10 @@ class LateLine:
     def describe(self) -> str:
         """For messages."""
         return "late line"
+
+    def slow_remedy(self) -> str:
+        """Nothing: lateness is what is measured."""
+        return ""
 
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """At once."""
@@ -149,7 +157,7 @@ async def _supervise(
     line: Line, limits: BusLimits, clock: Clock, rate_hz: float, tally: Tally, over: asyncio.Event
 ) -> None:
     """gripperd's gripper on this line, until `over`."""
-    bus, store = Bus(BUS, line, limits, clock), Store("bench", [GRIPPER])
+    bus, store = Bus(BUS, line, limits, clock), Store("bench")
     gripper = build_gripper(bus, store, clock, rate_hz)
 
     def listen(event: Event, item: GripperState | CommandOutcome | Fault | Link | None, name: str) -> None:

@@ -1,4 +1,4 @@
-"""gripperd: run, check-config, demo, schema."""
+"""gripperd: run, check-config, demo, schema; scan, doctor, install and uninstall are in host/verbs.py."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gripperd.config import Config, ConfigError, load_config
 from gripperd.contract import GripperdError
 from gripperd.daemon import run_until_signalled
 from gripperd.drivers.registry import driver_specs
+from gripperd.host.verbs import add_verbs, carry_out_verb
 from gripperd.logs import configure_logging
 
 DEFAULT_CONFIG = Path("/etc/gripperd/gripperd.toml")
@@ -26,6 +27,7 @@ _EPILOG = """exit codes: 0 ended as asked, 1 failed while running, 2 wrong usage
 
 example:
   gripperd check-config gripperd.toml && gripperd run --config gripperd.toml
+  gripperd scan && gripperd doctor
   gripperd schema GripperState
 """
 
@@ -48,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     demo = verbs.add_parser("demo", help="simulated grippers, the daemon, a broker and a live view, on loopback only")
     demo.add_argument("--once", action="store_true", help="run the script once, check every outcome, and exit")
     demo.add_argument("--grippers", default="rg75", metavar="LIST", help="comma-separated; default: %(default)s")
+    add_verbs(verbs, DEFAULT_CONFIG)
     schemas = verbs.add_parser("schema", help="JSON Schemas of the contract's messages")
     schemas.add_argument("name", nargs="?", metavar="NAME", help="print this one; without a name, list them")
     schemas.add_argument("--all", type=Path, metavar="FOLDER", help="write all of them, and an index, into a folder")
@@ -63,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_demo(once=options.once, grippers=[name for name in options.grippers.split(",") if name])
     if options.verb == "schema":
         return _schema(options.name, options.all)
+    if options.verb in ("scan", "doctor", "install", "uninstall"):
+        return carry_out_verb(options)
     path = options.config if options.verb == "run" else options.file
     try:
         config = load_config(path, driver_specs())
@@ -72,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.verb == "check-config":
         _report(path, config)
         return 0
-    return _run(config)
+    return _run(path, config)
 
 
 def _report(path: Path, config: Config) -> None:
@@ -114,10 +119,10 @@ def _schema(name: str | None, folder: Path | None) -> int:
     return 0
 
 
-def _run(config: Config) -> int:
+def _run(path: Path, config: Config) -> int:
     configure_logging(config.daemon)
     try:
-        asyncio.run(run_until_signalled(config))
+        asyncio.run(run_until_signalled(config, lambda: load_config(path, driver_specs())))
     except GripperdError as error:
         print(f"gripperd: {error}", file=sys.stderr)
         return EXIT_FAILED

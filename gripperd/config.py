@@ -126,6 +126,11 @@ class Config:
     bus: tuple[BusConfig, ...] = ()
     gripper: tuple[GripperConfig, ...] = ()
 
+    @property
+    def names(self) -> list[str]:
+        """Of the grippers."""
+        return [each.name for each in self.gripper]
+
 
 def load_config(path: Path, drivers: Mapping[str, DriverSpec]) -> Config:
     """Read and check a file. Raises ConfigError."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gripperd.contract import ClientEntry, ClientList, InvalidParamsError, LastCommand, OnDisconnect, Verb
@@ -124,13 +125,24 @@ class Roster:
         self._holders.pop(gripper, None)
         return ""
 
+    def forget(self, grippers: Iterable[str]) -> None:
+        """These are no more."""
+        for gripper in grippers:
+            self._holders.pop(gripper, None)
+            self._last.pop(gripper, None)
+            for member in self._members.values():
+                member.under_way.pop(gripper, None)
+
     def begun(self, member: Member, gripper: str) -> None:
         """A command of this client is on its way."""
         member.under_way[gripper] += 1
 
     def answered(self, member: Member, gripper: str, verb: Verb, command_seq: int) -> None:
         """It has its answer. command_seq: 0 where it was not dispatched."""
-        member.under_way[gripper] -= 1
+        if member.under_way[gripper] <= 1:  # the gripper may have been removed meanwhile
+            del member.under_way[gripper]
+        else:
+            member.under_way[gripper] -= 1
         last = self._last.get(gripper)
         if command_seq and (last is None or command_seq > last.command_seq):
             self._last[gripper] = _Last(member, verb, command_seq)

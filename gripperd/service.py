@@ -133,7 +133,11 @@ class GripperService:
 
     def subscribe(self, gripper: str | None, events: Collection[Event], listener: Listener) -> Callable[[], None]:
         """Call the listener for these events. Returns what ends the subscription."""
-        return self._store.subscribe(self.names(gripper), events, listener)
+        return self._store.subscribe(None if gripper is None else self.names(gripper), events, listener)
+
+    def forget(self, grippers: Collection[str]) -> None:
+        """They are configured no more: nobody has a right to command them, or is their last commander."""
+        self._roster.forget(grippers)
 
     def names(self, gripper: str | None) -> list[str]:
         """The named gripper, or all."""

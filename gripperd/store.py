@@ -9,7 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import structlog
@@ -22,7 +22,7 @@ log = structlog.get_logger("gripperd.store")
 
 @dataclass(eq=False, slots=True)
 class _Subscription:
-    grippers: frozenset[str]
+    grippers: frozenset[str] | None
     events: frozenset[Event]
     listener: Listener
 
@@ -30,11 +30,15 @@ class _Subscription:
 class Store:
     """Latest state of every gripper, and who listens."""
 
-    def __init__(self, boot_id: str, grippers: Sequence[str]) -> None:
+    def __init__(self, boot_id: str) -> None:
         self.boot_id = boot_id
-        self._latest = {name: GripperState(gripper=name, boot_id=boot_id, seq=0) for name in grippers}
+        self._latest: dict[str, GripperState] = {}
         self._faults: dict[str, Fault | None] = {}
         self._subscriptions: list[_Subscription] = []
+
+    def add(self, gripper: str) -> None:
+        """It will be published. One that was here before goes on with its numbers."""
+        self._latest.setdefault(gripper, GripperState(gripper=gripper, boot_id=self.boot_id, seq=0))
 
     def latest(self, gripper: str) -> GripperState:
         """The latest round."""
@@ -62,9 +66,14 @@ class Store:
         """Publish the end of a command."""
         self._tell(Event.OUTCOME, outcome, outcome.gripper)
 
-    def subscribe(self, grippers: Collection[str], events: Collection[Event], listener: Listener) -> Callable[[], None]:
-        """Call the listener for these events. Returns what ends the subscription; calling it twice does no harm."""
-        subscription = _Subscription(frozenset(grippers), frozenset(events), listener)
+    def subscribe(
+        self, grippers: Collection[str] | None, events: Collection[Event], listener: Listener
+    ) -> Callable[[], None]:
+        """Call the listener for these events. grippers: None: all, also those that come later. Returns what ends the
+        subscription; calling it twice does no harm.
+        """
+        chosen = None if grippers is None else frozenset(grippers)
+        subscription = _Subscription(chosen, frozenset(events), listener)
         self._subscriptions.append(subscription)
 
         def end() -> None:
@@ -75,7 +84,7 @@ class Store:
 
     def _tell(self, event: Event, item: GripperState | CommandOutcome | Fault | Link | None, gripper: str) -> None:
         for subscription in tuple(self._subscriptions):
-            if event in subscription.events and gripper in subscription.grippers:
+            if event in subscription.events and (subscription.grippers is None or gripper in subscription.grippers):
                 try:
                     subscription.listener(event, item, gripper)
                 except Exception:

@@ -101,11 +101,11 @@ async def test_nothing_that_may_block_is_called_on_the_loop(tmp_path: Path, audi
                 assert await peer.outcome("open") == "reached"
                 assert (await peer.ask("gripper.stop"))["ok"]
                 await sim.call("unplug")
-                await _until(lambda: daemon.buses["tool0"].counters.port_lost > 0)
+                await _until(lambda: daemon.crew.buses["tool0"].counters.port_lost > 0)
                 await sim.call("plug")
                 await _valid_state(peer)
-                await _until(lambda: daemon.publishers[0].counters["states_published"] > 0)
-            await _until(lambda: daemon.publishers[0].counters["connection_losses"] > 0)
+                await _until(lambda: daemon.crew.publishers["left"].counters["states_published"] > 0)
+            await _until(lambda: daemon.crew.publishers["left"].counters["connection_losses"] > 0)
             await asyncio.sleep(0.3)  # it tries in vain
         finally:
             audit.armed = False

@@ -38,7 +38,7 @@ def build_gripper(bus: Bus, store: Store, clock: Clock, rate_hz: float) -> Gripp
 
 
 async def _run_gripper(task: Task, meter: Meter) -> None:
-    bus, store = _bus(task), Store("bench", [GRIPPER])
+    bus, store = _bus(task), Store("bench")
     gripper = build_gripper(bus, store, SystemClock(), FASTEST_HZ)
     over = asyncio.Event()
 

@@ -65,7 +65,9 @@ class GripperConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one answer of the device said. raw: the driver's own decoding, for its trackers."""
+    """What one answer of the device said. raw: the driver's own decoding, for its trackers. identity: version or serial
+    number, as far as it was read since the link came up: with another one it is another device.
+    """
 
     width_m: float | None
     grasp: GraspState
@@ -74,6 +76,7 @@ class Observation:
     fault: Fault | None
     readings: Readings | None
     raw: object
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)

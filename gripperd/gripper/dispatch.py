@@ -91,6 +91,18 @@ class Dispatcher:
         for queued in queue:
             queued.answer(self._core.link_down_reply())
 
+    def retire(self) -> None:
+        """The gripper is no more: what waits or is under way has its answer, and no further byte of it is sent."""
+        self.drop_all()
+        sending = self._sending
+        if sending is not None:
+            sending.fenced = True
+            if sending.record is None:
+                sending.answer(self._core.link_down_reply())
+            else:
+                text = f"sent, but not acknowledged: {self._core.trouble}"
+                sending.answer(self._core.reply(Code.NOT_CONFIRMED, text, sending.record))
+
     async def run(self) -> None:
         """Send what is queued, until cancelled."""
         while True:

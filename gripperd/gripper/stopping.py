@@ -125,6 +125,19 @@ class Stopper:
             self._finish(stop, Outcome.LINK_LOST, self._core.trouble)
         self._delivered.clear()
 
+    def retire(self) -> None:
+        """The gripper is no more: every stop has its answer, and none is sent or repeated after this."""
+        if self._repeat_alarm is not None:
+            self._repeat_alarm.cancel()
+        for stop in self._undelivered:
+            stop.answer(self._core.reply(Code.NOT_CONFIRMED, f"not acknowledged: {self._core.trouble}", stop.record))
+        for stop in self._undelivered + self._delivered:
+            if stop.alarm is not None:
+                stop.alarm.cancel()
+            self._finish(stop, Outcome.LINK_LOST, self._core.trouble)
+        self._undelivered.clear()
+        self._delivered.clear()
+
     def ended(self, outcome: Outcome, message: str, measured: Measured) -> None:
         """The status shows how the delivered stops ended."""
         stops, self._delivered = self._delivered, []

@@ -62,19 +62,22 @@ class _Round:
 
 
 class Gripper:
-    """Life cycle of one gripper, whatever its driver."""
+    """Life cycle of one gripper, whatever its driver. before: the one that had this name, whose numbers go on."""
 
-    def __init__(self, driver: Driver, store: Store, clock: Clock) -> None:
+    def __init__(self, driver: Driver, store: Store, clock: Clock, before: Gripper | None = None) -> None:
         self.driver = driver
         self.name = driver.config.name
-        self.ledger = Ledger(self.name, store.publish_outcome)
+        self.ledger: Ledger = before.ledger if before is not None else Ledger(self.name, store.publish_outcome)
+        store.add(self.name)
         self._store = store
         self._clock = clock
         self._core = Core(driver, self.ledger, clock)
         clear = asyncio.Event()
         self._dispatcher = Dispatcher(self._core, clear)
         self._stopper = Stopper(self._core, self._dispatcher, clear)
-        self._epoch = 1
+        self._epoch: int = before._epoch + 1 if before is not None else 1
+        self._identity: str = before._identity if before is not None else ""
+        self._retired = False
         self._known_activation: Activation | None = None
         self._last_answer_s = clock.monotonic()
         self._due_s = clock.monotonic()
@@ -109,6 +112,17 @@ class Gripper:
         self._activate_on_start = False
         return self._stopper.raise_stop()
 
+    def retire(self, reason: str) -> None:
+        """It is the daemon's no more: that its link is down is told at once, and everything that waits has its answer.
+        Cancel `run` then; nothing of it reaches the wire again.
+        """
+        self._retired = True
+        self._core.trouble = reason
+        self._dispatcher.retire()
+        self._stopper.retire()
+        self._lose(self._begin_round())
+        self._core.round_ended()
+
     async def run(self) -> None:
         """Poll and dispatch until cancelled."""
         self._last_answer_s = self._due_s = self._clock.monotonic()
@@ -129,10 +143,10 @@ class Gripper:
         def began() -> bool:
             nonlocal now
             now = self._begin_round()
-            return True
+            return not self._retired
 
         def ended(observation: Observation | None, text: str) -> None:
-            if not told:
+            if not told and not self._retired:
                 self._ended(now, observation, text)
             if not over.done():
                 over.set_result(None)
@@ -245,6 +259,11 @@ class Gripper:
 
     def _watch_activation(self, observation: Observation) -> None:
         """Raise the epoch when the device was activated, restarted or replaced."""
+        if observation.identity:
+            before_it, self._identity = self._identity, observation.identity
+            if before_it and before_it != observation.identity:
+                self._epoch += 1
+                log.warning("device_replaced", gripper=self.name, before=before_it, now=observation.identity)
         before, self._known_activation = self._known_activation, observation.activation
         if before is None or before is observation.activation:
             return
@@ -259,17 +278,20 @@ class Gripper:
         """A round without a valid answer: told at once, and the link is down if there was none for too long."""
         core = self._core
         core.fresh = False
-        lost = core.link is Link.UP and self._is_silent()
-        if lost:
-            core.link = Link.DOWN
-            core.latest = None
-            core.latest_settled = True
-            self.driver.lost()
-        self._publish(now, None, CommandPhase.DONE if lost and now.record is not None else now.phase)
-        if lost:
+        if core.link is Link.UP and self._is_silent():
+            self._lose(now)
             log.warning("link_down", gripper=self.name, reason=core.trouble)
-            self._end_all()
+        else:
+            self._publish(now, None, now.phase)
         core.round_ended()
+
+    def _lose(self, now: _Round) -> None:
+        """The link is down."""
+        core = self._core
+        core.fresh, core.link, core.latest, core.latest_settled = False, Link.DOWN, None, True
+        self.driver.lost()
+        self._publish(now, None, CommandPhase.DONE if now.record is not None else now.phase)
+        self._end_all()
 
     def _end_all(self) -> None:
         current = self.ledger.current

@@ -326,10 +326,8 @@ class Bus:
         """Once after each opening: an adapter that holds replies back costs most of the rate, and nobody is told."""
         self._replies_to_probe -= 1
         if self._replies_to_probe == 0 and (usual_s := self._usual[False].median_s()) > SLOW_REPLY_S:
-            hint = (
-                "if it is an FTDI adapter: echo 1 > /sys/bus/usb-serial/devices/ttyUSBn/latency_timer, see docs/rg75.md"
-            )
-            log.warning("slow_replies", bus=self.name, usual_s=round(usual_s, 4), hint=hint)
+            usual_ms = round(1e3 * usual_s, 1)
+            log.warning("slow_replies", bus=self.name, usual_ms=usual_ms, hint=self._line.slow_remedy())
 
     def _judge(self, answer: Answer, matcher: ReplyMatcher, proven: bool, sent_s: float) -> Result:
         counters, request = self.counters, matcher.request

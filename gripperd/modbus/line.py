@@ -18,6 +18,8 @@ from typing import Protocol
 
 import serial
 
+from gripperd.modbus.adapter import latency_remedy
+
 READ_BYTES = 4096
 """Most bytes taken per read; a line's kernel buffer."""
 
@@ -37,6 +39,9 @@ class Line(Protocol):
 
     def describe(self) -> str:
         """Port and settings, for people who compare them with the device's."""
+
+    def slow_remedy(self) -> str:
+        """What to do where replies come late though the device is quick."""
 
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Open the port. `received` gets every byte, `lost` the reason when the port is gone. Raises PortError."""
@@ -73,6 +78,13 @@ class SerialLine:
     def describe(self) -> str:
         """Port and settings."""
         return f"{self.settings.port} at {self.settings.baudrate} 8{self.settings.parity}1"
+
+    def slow_remedy(self) -> str:
+        """The latency timer if it is the cause, else where to look."""
+        return latency_remedy(self.settings.port) or (
+            f"{self.settings.port} has no latency timer that is too long: the adapter or the device holds replies "
+            "back; try another adapter, see docs/rg75.md"
+        )
 
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Open and lock the port; what it had received before is thrown away. Raises PortError."""
@@ -140,6 +152,8 @@ def _open_port(settings: SerialSettings) -> serial.Serial:
         raise PortError(_explain(path, error)) from error
     except (OSError, termios.error, ValueError) as error:
         raise PortError(f"{path} cannot be set to {settings.baudrate} 8{settings.parity}1: {error}") from error
+    with contextlib.suppress(OSError, ValueError, NotImplementedError):  # an adapter that knows nothing of it
+        port.set_low_latency_mode(True)
     try:
         fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
         termios.tcflush(port.fileno(), termios.TCIOFLUSH)
@@ -171,7 +185,14 @@ def _errno_in(error: BaseException) -> int | None:
 
 
 def _holder(path: str) -> str:
-    """Who holds the lock on a device, from the kernel's list of locks."""
+    pid = port_holder(path)
+    return "another process" if pid is None else f"process {pid}"
+
+
+def port_holder(path: str) -> int | None:
+    """The process that has locked a device, from the kernel's list of locks; else one that has it open, as far as this
+    user may see. None: nobody that could be seen.
+    """
     try:
         status = os.stat(path)
         wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
@@ -179,7 +200,18 @@ def _holder(path: str) -> str:
             for entry in locks:
                 fields = entry.split()
                 if "FLOCK" in fields and wanted in fields:
-                    return f"process {fields[fields.index(wanted) - 1]}"
+                    return int(fields[fields.index(wanted) - 1])
     except OSError:
-        pass
-    return "another process"
+        return None
+    return next((pid for pid in _pids() if _has_open(pid, os.path.realpath(path))), None)
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid()]
+
+
+def _has_open(pid: int, device: str) -> bool:
+    try:
+        return any(os.readlink(f"/proc/{pid}/fd/{number}") == device for number in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:  # it has ended, or is another user's
+        return False

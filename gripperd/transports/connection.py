@@ -65,7 +65,7 @@ from gripperd.transports.jsonrpc import (
 )
 from gripperd.transports.lines import LineBuffer, LineTooLongError
 from gripperd.transports.peers import with_user_names
-from gripperd.transports.subscriptions import FanOut, Subscription, Telling, check_subscribe
+from gripperd.transports.subscriptions import ALL, FanOut, Subscription, Telling, check_subscribe
 
 log = structlog.get_logger("gripperd.unix_socket")
 
@@ -307,7 +307,7 @@ class Connection(asyncio.Protocol):
         self._last_subscription += 1
         subscription = Subscription(
             number=self._last_subscription,
-            grippers=frozenset(names),
+            grippers=frozenset([ALL] if params.gripper is None else names),
             events=frozenset(events),
             period_s=1.0 / params.max_rate_hz if params.max_rate_hz else 0.0,
             send=self._write,

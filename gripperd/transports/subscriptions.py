@@ -27,6 +27,9 @@ TELLINGS_KEPT = 64
 """States that wait until everybody was told of earlier ones; beyond it the oldest are dropped, and counted for each
 subscription. The loop is overloaded then."""
 
+ALL = ""
+"""In the place of a gripper's name: all of them, also those that come later."""
+
 Item = GripperState | CommandOutcome | Fault | Link | None
 
 
@@ -34,7 +37,8 @@ Item = GripperState | CommandOutcome | Fault | Link | None
 class Subscription:
     """One subscription. period_s: least time between two states of one gripper [s]; 0: every round.
 
-    send: writes a line. offer: the same if the reader keeps up, else False. monotonic: time [s].
+    grippers: their names, or ALL. send: writes a line. offer: the same if the reader keeps up, else False.
+    monotonic: time [s].
     """
 
     number: int
@@ -142,7 +146,7 @@ class FanOut:
 
     def listen(self, event: Event, item: Item, gripper: str) -> None:
         """The store's listener."""
-        targets = self._subscriptions.get((event, gripper), ())
+        targets = self._subscriptions.get((event, gripper), ()) + self._subscriptions.get((event, ALL), ())
         if not targets:
             return
         if event is Event.STATE:

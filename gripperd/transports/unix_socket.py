@@ -21,15 +21,20 @@ from gripperd.transports.connection import Connection
 from gripperd.transports.peers import AccessError, AccessRule, access_rule, read_credentials
 from gripperd.transports.subscriptions import FanOut
 
+ANSWER_LIMIT_S = 5.0
+"""Longest time that the daemon's own question over its socket may take at the start [s]."""
+
 
 class SocketError(GripperdError):
     """The socket cannot be opened."""
 
 
 class UnixSocketServer:
-    """Listens, and counts."""
+    """Listens, and counts. inherited: a socket that the service manager opened; it stays the manager's."""
 
-    def __init__(self, config: DaemonConfig, service: Service, clock: Clock) -> None:
+    def __init__(
+        self, config: DaemonConfig, service: Service, clock: Clock, inherited: socket.socket | None = None
+    ) -> None:
         self.service = service
         self.clock = clock
         self.buffer_bytes = config.client_buffer_bytes
@@ -44,6 +49,7 @@ class UnixSocketServer:
             "ignored_without_id": 0,
         }
         self._config = config
+        self._inherited = inherited
         self._rule = AccessRule()
         self._connections: set[Connection] = set()
         self._end_listening: Callable[[], None] | None = None
@@ -51,14 +57,40 @@ class UnixSocketServer:
 
     async def start(self) -> None:
         """Listen. Raises SocketError."""
-        try:
-            self._rule = await asyncio.to_thread(access_rule, self._config.command_users, self._config.command_groups)
-        except AccessError as error:
-            raise SocketError(str(error)) from None
-        listener = await asyncio.to_thread(_bind, self._config)
+        (await self.new_rule(self._config))()
+        listener = self._inherited or await asyncio.to_thread(_bind, self._config)
         self._end_listening = self.service.subscribe(None, tuple(Event), self.fan_out.listen)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(lambda: Connection(self), sock=listener)
+
+    async def answers(self) -> None:
+        """Ask a question over the socket, as a client does. Raises SocketError if there is no answer."""
+        try:
+            async with asyncio.timeout(ANSWER_LIMIT_S):
+                reader, writer = await asyncio.open_unix_connection(self.path)
+                writer.write(b'{"jsonrpc":"2.0","id":1,"method":"daemon.info"}\n')
+                answer = await reader.readline()
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, TimeoutError) as error:
+            raise SocketError(f"socket {self.path} does not answer: {str(error) or 'no word'}") from error
+        if b'"result"' not in answer:
+            raise SocketError(f"socket {self.path} answers {answer.decode(errors='replace')!r}")
+
+    async def new_rule(self, config: DaemonConfig) -> Callable[[], None]:
+        """Look up who may command by a new configuration. Call what is returned, and it holds for clients that come
+        from then on. Raises SocketError.
+        """
+        try:
+            rule = await asyncio.to_thread(access_rule, config.command_users, config.command_groups)
+        except AccessError as error:
+            raise SocketError(str(error)) from None
+        return lambda: setattr(self, "_rule", rule)
+
+    @property
+    def path(self) -> str:
+        """Where clients find it: an inherited socket has the path that the manager gave it."""
+        return str(self._inherited.getsockname()) if self._inherited is not None else self._config.socket
 
     async def close(self) -> None:
         """Stop listening, end all connections, remove the socket."""
@@ -69,7 +101,8 @@ class UnixSocketServer:
             self._end_listening()
         for connection in tuple(self._connections):
             connection.end()
-        await asyncio.to_thread(Path(self._config.socket).unlink, missing_ok=True)
+        if self._inherited is None:
+            await asyncio.to_thread(Path(self._config.socket).unlink, missing_ok=True)
 
     def joined(self, connection: Connection, transport: asyncio.Transport) -> Peer:
         """A client came; one too many is told so and closed."""

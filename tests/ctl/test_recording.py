@@ -94,7 +94,7 @@ async def test_every_state_and_event_is_in_the_file_with_its_times(tmp_path: Pat
             b.devices[9].put_object(GraspObject(0.03), asyncio.get_running_loop().time())
             assert await peer.outcome("grip") == "contact"
             b.line.unplug()
-            await until(lambda: b.daemon.grippers["left"].link == "down")
+            await until(lambda: b.daemon.crew.grippers["left"].link == "down")
             last = len(sent)
             await until(lambda: len(sent) > last)
             child.send_signal(signal.SIGINT)

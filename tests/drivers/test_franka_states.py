@@ -105,7 +105,7 @@ def test_a_hand_that_is_not_homed_is_inactive_and_has_no_range() -> None:
 
 
 def test_a_hand_that_is_homed_is_adopted_and_not_homed_again() -> None:
-    """Rows 29, 32: a program that homes at its start drops what is held."""
+    """START 116, 121: Rows 29, 32: a program that homes at its start drops what is held."""
 
     async def main() -> None:
         async with HandRig(ScriptedHand(width_m=0.03, grasped=True)) as rig:

@@ -160,7 +160,7 @@ def test_equal_words_with_another_expected_width_are_another_command() -> None:
 
 
 def test_nothing_is_written_without_a_command() -> None:
-    """START 115 to 121: an active gripper is adopted by reading, an inactive one stays as it is."""
+    """START 115, 116, 118, 119, 121: an active gripper is adopted by reading, an inactive one stays as it is."""
 
     async def scenario() -> None:
         async with Rig() as rig:

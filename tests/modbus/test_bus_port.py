@@ -63,7 +63,7 @@ def _loses_in_the_gap(w: Wire) -> asyncio.Future[Result]:
 def test_a_port_that_is_lost_fails_its_jobs_at_once_and_is_opened_again(
     lose: Callable[[Wire], asyncio.Future[Result]],
 ) -> None:
-    """HOTPLUG 124 and 128, HANG 103: one line of log for the loss, one for the attempts, one for the return."""
+    """HOTPLUG 124, 128, HANG 103: one line of log for the loss, one for the attempts, one for the return."""
 
     async def scenario() -> None:
         loop = asyncio.get_running_loop()

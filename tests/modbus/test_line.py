@@ -70,7 +70,7 @@ async def test_it_moves_bytes_both_ways(port: Pty) -> None:
 
 
 async def test_a_hang_up_is_told_once_and_the_descriptor_given_back(port: Pty) -> None:
-    """HOTPLUG 122 and 125: no spinning, no open handle that would make the adapter return under another name."""
+    """HOTPLUG 122, 125: no spinning, no open handle that would make the adapter return under another name."""
     line, reasons, gone = SerialLine(SerialSettings(port.path)), list[str](), asyncio.Event()
 
     def lost(reason: str) -> None:
@@ -337,7 +337,7 @@ async def _until(bus: Bus, ending: Ending) -> Result:
 
 
 async def test_an_adapter_unplugged_and_plugged_in_twenty_times_is_used_again_each_time(tmp_path: Path) -> None:
-    """HOTPLUG 125 and 128: no descriptor is left over; each loss and each return is logged once."""
+    """HOTPLUG 125, 128: no descriptor is left over; each loss and each return is logged once."""
     adapter = Adapter(tmp_path / "gripper")
     settings = SerialSettings(str(adapter.link))
     limits = BusLimits(reopen_delay_s=0.005, late_reply_limit_s=0.0, response_timeout_s=2.0)

@@ -233,7 +233,7 @@ async def test_the_driver_s_bytes_are_theirs(oracle: Oracle) -> None:
         theirs = sent(server)
     async with served() as server:
         config = HandConfig(name="hand", driver="franka_hand", address=server.address)
-        clock, store = SystemClock(), Store("boot", ["hand"])
+        clock, store = SystemClock(), Store("boot")
         driver = driver_specs()["franka_hand"].make(config, Surroundings({}, clock))
         gripper = Gripper(driver, store, clock)
         assert driver.wire is not None

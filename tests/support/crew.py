@@ -36,7 +36,7 @@ class Crew:
 
     async def __aenter__(self) -> Self:
         self.bus = Bus("bus", self.line, BusLimits(), self.clock)
-        self.store = Store("boot", list(self.names.values()))
+        self.store = Store("boot")
         configs = [
             JodellConfig.model_validate({"name": name, "driver": "rg75", "bus": "bus", "unit": unit, **self._config})
             for unit, name in self.names.items()

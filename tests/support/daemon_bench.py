@@ -106,7 +106,7 @@ async def bench(folder: Path, units: dict[str, int] | None = None, **daemon: Any
     made, stop = Bench(folder, units or {"left": 9}, **daemon), asyncio.Event()
     task = asyncio.create_task(made.daemon.run(stop))
     try:
-        await until(lambda: task.done() or all(each.link == "up" for each in made.daemon.grippers.values()))
+        await until(lambda: task.done() or all(each.link == "up" for each in made.daemon.crew.grippers.values()))
         assert not task.done(), task
         yield made
     finally:

@@ -148,7 +148,7 @@ class HandRig:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self.store = Store("boot", [NAME])
+        self.store = Store("boot")
         self.driver = FrankaHandDriver(self.config, self.hand, self.clock)
         self.gripper = Gripper(self.driver, self.store, self.clock)
         self.store.subscribe([NAME], list(Event), self._listen)

@@ -69,7 +69,7 @@ class Rig:
 
     async def __aenter__(self) -> Self:
         self.bus = Bus("bus", self.line, self.limits, self.clock)
-        self.store = Store("boot", [NAME])
+        self.store = Store("boot")
         self.driver = JodellDriver(self.config, RG75, self.bus)
         self.gripper = Gripper(self.driver, self.store, self.clock)
         self.store.subscribe([NAME], list(Event), self._listen)

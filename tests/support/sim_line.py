@@ -53,6 +53,10 @@ class SimLine:
         """As a real port would."""
         return "sim at 115200 8N1"
 
+    def slow_remedy(self) -> str:
+        """As a real port would."""
+        return "latency_timer"
+
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Raises PortError while unplugged."""
         if not self.plugged:

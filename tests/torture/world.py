@@ -68,6 +68,10 @@ class SimulatedPort:
         """For messages."""
         return "sim"
 
+    def slow_remedy(self) -> str:
+        """As a real port would."""
+        return "latency_timer"
+
     async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
         """Raises PortError while unplugged."""
         if not self.plugged:
@@ -162,7 +166,7 @@ class World:
             motion_limit_s=20.0,
         )
         self.bus = Bus("bus", self.port, limits, self.clock)
-        self.store = Store("boot", [NAME])
+        self.store = Store("boot")
         self.gripper = Gripper(JodellDriver(config, RG75, self.bus), self.store, self.clock)
         self.store.subscribe([NAME], list(Event), self._listen)
         self._tasks = [asyncio.create_task(self.bus.run()), asyncio.create_task(self.gripper.run())]

@@ -26,6 +26,7 @@ from gripperd.drivers.base import (
     Tracker,
 )
 from gripperd.drivers.jodell import policy
+from gripperd.drivers.jodell.identity import Identity
 from gripperd.drivers.jodell.reading import StatusReads
 from gripperd.drivers.jodell.registers import Status, byte_of, decode_status, encode_go, position_of
 from gripperd.drivers.jodell.table import (
@@ -87,6 +88,7 @@ class JodellDriver:
         self._bus = bus
         unit = config.unit
         self._reads = StatusReads(bus, unit)
+        self._identity = Identity(bus, unit)
         self._stops: dict[int, tuple[Request, ...]] = {
             word: (write_registers(unit, CONTROL, (word,)),) for word in (RESET, ENABLE)
         }
@@ -133,6 +135,7 @@ class JodellDriver:
             name=config.name,
             driver=config.driver,
             model=self._model.name,
+            device_version=self._identity.version,
             release_supported=True,
             grasp_state_supported=True,
             motion_state_supported=True,
@@ -310,7 +313,9 @@ class JodellDriver:
         if self._status is None or len(result.registers) < POSITION_REGISTERS:
             self._poll_ended(None, "it answered with the status word only, as was asked after many losses")
         else:
-            self._poll_ended(policy.observe(self._status, self.config.stroke_m, self.config.empty_width_m), "")
+            self._identity.round_was_good()
+            stroke_m, empty_width_m = self.config.stroke_m, self.config.empty_width_m
+            self._poll_ended(policy.observe(self._status, stroke_m, empty_width_m, self._identity.version), "")
 
     def _heard(self, result: Result) -> None:
         """The device answered to a read. A status word alone is of use only together with the block before it."""
@@ -344,6 +349,7 @@ class JodellDriver:
         self._target = None
         self._word = None
         self._reads.forget()
+        self._identity.forget()
         self._stop_unanswered = False
 
     def spacing_s(self, limit_s: float) -> float:

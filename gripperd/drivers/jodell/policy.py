@@ -19,7 +19,7 @@ from gripperd.drivers.jodell.table import (
 from gripperd.drivers.values import invalid_relative
 
 
-def observe(status: Status, stroke_m: float, empty_width_m: float) -> Observation:
+def observe(status: Status, stroke_m: float, empty_width_m: float, identity: str = "") -> Observation:
     """What a status says in the contract's terms. Widths [m].
 
     Before activation the zero is not known, so there is no width. gOBJ and gGTO count only when gSTA is 3: during the
@@ -36,6 +36,7 @@ def observe(status: Status, stroke_m: float, empty_width_m: float) -> Observatio
         fault=fault_of(status.faults),
         readings=_readings(status),
         raw=status,
+        identity=identity,
     )
 
 

@@ -14,6 +14,9 @@ CONTROL: Final = 0x03E8
 STATUS: Final = 0x07D0
 """Status (low); position (high) and faults (low); force (high) and speed (low); temperature and voltage. [M] S7 S8"""
 STATUS_REGISTERS: Final = 4
+IDENTITY: Final = 0x1388
+IDENTITY_REGISTERS: Final = 5
+"""Software version: in the first register, or in the last (0x138C) where the first is 0. [M] S7, [C] S1"""
 POSITION_REGISTERS: Final = 2
 """Fewest registers that hold status, position and faults."""
 

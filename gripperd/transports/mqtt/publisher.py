@@ -43,6 +43,8 @@ EXIT_LIMIT_S = 0.5
 """Longest wait for the broker at the daemon's end [s], once for "offline" and once for the disconnect."""
 FIRST_PAUSE_S = 0.25
 """Pause before the first reconnect [s]; it doubles up to `reconnect_max_s`."""
+INFO_CHECK_S = 1.0
+"""How often it is looked at whether the info has changed [s]: a version that was read, a range that became known."""
 EARLY = 0.2
 """A state may be published this part of a period early, and being late by as much is made up for: rounds jitter, and
 the mean rate is kept all the same. Without it every second state would wait for a timer of its own."""
@@ -191,14 +193,14 @@ class MqttPublisher:
                 raise
 
     async def _publish_news(self, client: aiomqtt.Client) -> None:
-        due_s = self._clock.monotonic()
+        due_s = look_s = self._clock.monotonic()
         period_s = 1.0 / self._config.state_rate_hz
         while True:
             self._news.clear()
             await self._publish_kept(client)
             now_s = self._clock.monotonic()
-            if self._info_due:
-                self._info_due = False
+            if self._info_due or now_s >= look_s:
+                self._info_due, look_s = False, now_s + INFO_CHECK_S
                 await self._publish_info(client)
             if self._state is not None and now_s >= due_s - EARLY * period_s:
                 state, self._state = self._state, None

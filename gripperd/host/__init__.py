@@ -1,0 +1,1 @@
+"""What an integrator needs on a robot's host: scan, doctor, install."""
