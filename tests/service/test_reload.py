@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gripperd.changes import Parts, changes
 from gripperd.config import Config, parse_config
 from gripperd.daemon import Daemon
 from gripperd.drivers.registry import driver_specs
+from gripperd.notify import Notifier
 from gripperd_sim.history import Kind
 from tests.support.daemon_bench import Bench, Peer, until
 
@@ -211,6 +213,33 @@ async def test_rules_of_access_hold_for_those_who_come_after_the_reload(tmp_path
         reply = await after.ask("gripper.open")
         assert (reply["code"], b.daemon.counters["reloads"]) == ("not_permitted", 1)
         assert (await after.ask("gripper.stop"))["ok"], "a stop needs no right"
+
+
+async def test_the_service_manager_is_told_of_every_reload(tmp_path: Path) -> None:
+    """RELOADING with the time by which systemd orders it, and READY again, whether it was taken or refused."""
+    told: list[str] = []
+
+    class Manager(Notifier):
+        def _send(self, lines: str) -> None:
+            told.extend(lines.splitlines())
+
+    async with reloading(tmp_path) as b:
+        b.daemon.notifier = Manager("/nobody")
+        before_s = time.monotonic()
+        b.raw["gripper"].append(RIGHT)
+        await b.reload()
+        await until(lambda: told.count("READY=1") == 1)
+        spoilt = b.raw["gripper"][0] | {"unit": 0}
+        b.raw["gripper"][0] = spoilt
+        await b.reload()
+        await until(lambda: told.count("READY=1") == 2)
+    kinds = [line.partition("=")[0] for line in told if not line.startswith("STATUS")]
+    assert kinds == ["RELOADING", "MONOTONIC_USEC", "READY", "RELOADING", "MONOTONIC_USEC", "READY", "STOPPING"]
+    stamp_s = int(told[1].partition("=")[2]) / 1e6
+    assert before_s <= stamp_s <= time.monotonic(), "CLOCK_MONOTONIC"
+    statuses = [line for line in told if line.startswith("STATUS")]
+    assert statuses[1] == f"STATUS=2 grippers on {b.path}"
+    assert statuses[3].startswith("STATUS=reload refused: ")
 
 
 async def test_the_same_configuration_again_does_nothing(tmp_path: Path) -> None:
